@@ -1,0 +1,317 @@
+"""DataCopyPad: copies of any byte length between GM and UB, padded to 32 B in UB (spec api_semantics.md 9.2, 9.4).
+
+Blocks of blockLen bytes; the strides are gaps from the end of a block to the start of the next, in bytes on the GM side
+and in 32 B on the UB side. In UB a block is left padding, data, right padding, then dummy bytes up to the next 32 B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from aicore_sim.cards import Card
+from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
+from aicore_sim.errors import ParameterError, UnsupportedError
+from aicore_sim.instructions.base import GmTraffic, Op, check_fields, check_range, describe, movement
+from aicore_sim.instructions.data_copy import ARCH_950, DataCopyParams, route
+from aicore_sim.instructions.offer import check_offer
+from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
+
+API = "DataCopyPad"
+U32 = 2**32 - 1
+WIDE = 2**40 - 1
+MAX_LEN = 2**21 - 1
+
+
+class PadMode(IntEnum):
+    """Values of PaddingMode."""
+
+    NORMAL = 0
+    COMPACT = 1
+
+
+@dataclass(frozen=True)
+class DataCopyExtParams:
+    """blockCount blocks of blockLen bytes; gaps in bytes on the GM side, in 32 B on the UB side."""
+
+    block_count: int = 1
+    block_len: int = 0
+    src_stride: int = 0
+    dst_stride: int = 0
+    rsv: int = 0
+
+
+@dataclass(frozen=True)
+class DataCopyPadExtParams:
+    """Padding in UB, in elements of `dtype` (at most 32 B on each side), and its value."""
+
+    dtype: DataType
+    is_pad: bool = False
+    left_padding: int = 0
+    right_padding: int = 0
+    padding_value: float | int = 0
+
+
+@dataclass(frozen=True)
+class DataCopyPadParams:
+    """Padding for the DataCopyParams overload; padding_value is the raw 64-bit word of the register."""
+
+    is_pad: bool = False
+    left_padding: int = 0
+    right_padding: int = 0
+    padding_value: int = 0
+
+
+class PadRegister(NamedTuple):
+    """What the pad value register holds: `value`, written as an element of `dtype` ("": of the copy that uses it, "raw":
+    as a 64-bit word). `text` tells 0.0 from -0.0 when registers are compared.
+    """
+
+    value: float | int
+    dtype: str
+    text: str
+
+    def element(self, dtype: DataType) -> bytes:
+        """The register as one element of `dtype`."""
+        if self.dtype == "raw":
+            return _word(int(self.value), dtype)
+        bits = encode_scalar(self.value, DataType(self.dtype) if self.dtype else dtype)
+        return bits.ljust(8, b"\0")[: dtype.sizeof()]
+
+
+def set_register(value: float | int) -> PadRegister:
+    """The register after SetPadValue(value)."""
+    return PadRegister(value, "", str(value))
+
+
+def left_register(pad: DataCopyPadExtParams | DataCopyPadParams) -> PadRegister:
+    """The register after a GM -> UB call with `pad`, whose is_pad is set."""
+    kind = pad.dtype.name if isinstance(pad, DataCopyPadExtParams) else "raw"
+    return PadRegister(pad.padding_value, kind, str(pad.padding_value))
+
+
+def build_in(
+    params: DataCopyExtParams | DataCopyParams,
+    pad: DataCopyPadExtParams | DataCopyPadParams,
+    register: PadRegister | None,
+    mode: int,
+    dtype: DataType,
+    src: str,
+    dst: str,
+    card: Card,
+) -> Op | None:
+    """The Op of DataCopyPad GM -> UB; None for a NOP (blockCount or blockLen 0).
+
+    Raises ParameterError for a field outside its range, UnsupportedError where card or type do not offer it.
+    """
+    _check_route(src, dst, card, "GM to UB", mode, dtype)
+    wide = card.npu_arch == ARCH_950
+    length, size = params.block_len, dtype.sizeof()
+    _check_block(
+        params, card, src_range=(-length, WIDE) if wide else (0, U32), dst_range=(0, 65535) if wide else (0, U32)
+    )
+    _check_length(params, dtype, card)
+    value = _check_pad(pad, dtype, card)
+    if params.block_count == 0 or length == 0:
+        return None
+    warnings: list[str] = []
+    if params.block_count > 1 and params.src_stride % size:
+        warnings.append(
+            f"src_stride = {params.src_stride} B leaves block starts unaligned to the {size} B element"
+            " (the GM side counts bytes)"
+        )
+    left, right, gap = pad.left_padding * size, pad.right_padding * size, params.dst_stride * BLOCK_BYTES
+    compact = mode == PadMode.COMPACT
+    if compact:
+        if left or right or gap:
+            warnings.append("Compact mode ignores left_padding, right_padding and dst_stride")
+        left = right = gap = 0
+    pitch = length if compact else -(-(gap + left + length + right) // BLOCK_BYTES) * BLOCK_BYTES
+    src_pitch = length + params.src_stride
+    count = params.block_count
+    steps: list[Step] = [*strided_copy(length, (count,), 0, (src_pitch,), left, (pitch,))]
+    first, groups = left + length, count
+    if compact:
+        # Only what follows the last block is padded.
+        first, groups = count * length, 1
+    end = -(-(first + right) // BLOCK_BYTES) * BLOCK_BYTES
+    fill = _fill_value(pad, register, value, dtype, card, compact)
+    if fill is None and not (pad.is_pad or left or right or compact):
+        steps.extend(_first_elements(size, count, src_pitch, first, end, pitch))
+    else:
+        if fill is None and (left or end > first):
+            warnings.append(
+                "the padding is undefined: is_pad is False and no pad value was set"
+                if not pad.is_pad
+                else "the bytes up to the next 32 B are undefined on this card while both paddings are 0"
+            )
+        for start, stop in ((0, left), (first, end)):
+            pattern = bytes(stop - start) if fill is None else fill * ((stop - start) // size)
+            steps.extend(strided_fill(pattern, (groups,), start, (pitch,), undefined=fill is None))
+    cost = GmTraffic("GM-UB", count * length, count, is_read=True)
+    pipe, path = route(API, src, dst, card)
+    op = movement(
+        API,
+        pipe,
+        path,
+        Transfer(tuple(steps)),
+        cost,
+        aligns=(BLOCK_BYTES, 1),
+        detail=_detail(params, pad, mode),
+        warnings=warnings,
+    )
+    op.gm_runs = strided_runs(length, (count,), 0, (src_pitch,))
+    return op
+
+
+def build_out(
+    params: DataCopyExtParams | DataCopyParams, mode: int, dtype: DataType, src: str, dst: str, card: Card
+) -> Op | None:
+    """The Op of DataCopyPad UB -> GM: exactly blockLen bytes a block. None for a NOP. Raises as `build_in`."""
+    _check_route(src, dst, card, "UB to GM", mode, dtype)
+    wide = card.npu_arch == ARCH_950
+    _check_block(params, card, src_range=(0, 65535) if wide else (0, U32), dst_range=(0, WIDE) if wide else (0, U32))
+    _check_length(params, dtype, card)
+    count, length = params.block_count, params.block_len
+    if count == 0 or length == 0:
+        return None
+    warnings = []
+    if count > 1 and params.dst_stride % dtype.sizeof():
+        warnings.append(
+            f"dst_stride = {params.dst_stride} B leaves block starts unaligned to the {dtype.sizeof()} B element"
+            " (the GM side counts bytes)"
+        )
+    pitch = -(-(params.src_stride * BLOCK_BYTES + length) // BLOCK_BYTES) * BLOCK_BYTES
+    if mode == PadMode.COMPACT:
+        if params.src_stride:
+            warnings.append("Compact mode ignores src_stride")
+        pitch = length
+    dst_pitch = length + params.dst_stride
+    transfer = Transfer(strided_copy(length, (count,), 0, (pitch,), 0, (dst_pitch,)))
+    cost = GmTraffic("UB-GM", count * length, count, is_read=False)
+    pipe, path = route(API, src, dst, card)
+    op = movement(
+        API, pipe, path, transfer, cost, aligns=(1, BLOCK_BYTES), detail=_detail(params, None, mode), warnings=warnings
+    )
+    op.gm_runs = strided_runs(length, (count,), 0, (dst_pitch,))
+    return op
+
+
+# ---- checks ---------------------------------------------------------------------------------------------------------
+def _check_route(src: str, dst: str, card: Card, direction: str, mode: int, dtype: DataType) -> None:
+    if f"{src} to {dst}" != direction:
+        raise UnsupportedError(
+            f"{API}: only GM to UB and UB to GM in this version",
+            field="path",
+            value=f"{src}-{dst}",
+            allowed="GM-UB, UB-GM",
+            card=card.name,
+        )
+    if mode not in tuple(PadMode):
+        raise ParameterError(
+            f"{API}: unknown padding mode", field="mode", value=mode, allowed="Normal, Compact", card=card.name
+        )
+    if mode == PadMode.COMPACT and card.npu_arch != ARCH_950:
+        raise UnsupportedError(
+            f"{API}: this card has no PaddingMode", field="mode", value="Compact", allowed="Normal", card=card.name
+        )
+    check_offer(card, API, f"{direction} unaligned", dtype)
+
+
+def _check_block(
+    params: DataCopyExtParams | DataCopyParams, card: Card, src_range: tuple[int, int], dst_range: tuple[int, int]
+) -> None:
+    longest = MAX_LEN
+    if isinstance(params, DataCopyParams):
+        # This overload holds everything in 16 bits.
+        longest, src_range, dst_range = 65535, (max(src_range[0], 0), 65535), (0, 65535)
+    check_fields(
+        API,
+        params,
+        {"block_count": (0, 4095), "block_len": (0, longest), "src_stride": src_range, "dst_stride": dst_range},
+        card.name,
+    )
+
+
+def _check_length(params: DataCopyExtParams | DataCopyParams, dtype: DataType, card: Card) -> None:
+    if params.block_len % dtype.sizeof():
+        raise ParameterError(
+            f"{API}: block_len (blockLen) must be a multiple of the element size",
+            field="block_len",
+            value=params.block_len,
+            allowed=f"multiples of {dtype.sizeof()} B",
+            card=card.name,
+        )
+
+
+def _check_pad(pad: DataCopyPadExtParams | DataCopyPadParams, dtype: DataType, card: Card) -> bytes:
+    """The padding value as one element, after all checks of the struct."""
+    most = BLOCK_BYTES // dtype.sizeof()
+    check_fields(API, pad, {"left_padding": (0, most), "right_padding": (0, most)}, card.name)
+    if isinstance(pad, DataCopyPadExtParams):
+        if pad.dtype is not dtype:
+            raise ParameterError(
+                f"{API}: DataCopyPadExtParams has another element type than the tensors",
+                field="dtype",
+                value=str(pad.dtype),
+                allowed=dtype.name,
+                card=card.name,
+            )
+    else:
+        check_range(API, "DataCopyPadParams", "padding_value", pad.padding_value, 0, 2**64 - 1, card.name)
+    if dtype.bits == 64 and pad.padding_value:
+        raise ParameterError(
+            f"{API}: padding_value (paddingValue) must be 0 for 64-bit types",
+            field="padding_value",
+            value=pad.padding_value,
+            allowed="0",
+            card=card.name,
+        )
+    return _element(pad, dtype)
+
+
+# ---- padding --------------------------------------------------------------------------------------------------------
+def _element(pad: DataCopyPadExtParams | DataCopyPadParams, dtype: DataType) -> bytes:
+    if isinstance(pad, DataCopyPadExtParams):
+        return encode_scalar(pad.padding_value, dtype)
+    return _word(pad.padding_value, dtype)
+
+
+def _word(value: int, dtype: DataType) -> bytes:
+    return value.to_bytes(8, "little")[: dtype.sizeof()]
+
+
+def _fill_value(
+    pad: DataCopyPadExtParams | DataCopyPadParams,
+    register: PadRegister | None,
+    value: bytes,
+    dtype: DataType,
+    card: Card,
+    compact: bool,
+) -> bytes | None:
+    """The element that pads and dummy bytes get, None where it is not a constant (spec 9.2, Fill values)."""
+    if not pad.is_pad:
+        return register.element(dtype) if register is not None else None
+    no_pads = pad.left_padding == 0 and pad.right_padding == 0
+    if no_pads and card.npu_arch != ARCH_950 and not compact:
+        # The pages of A2, A3 and 200I say "first element" here, the instruction has no such flag: left undefined.
+        return None
+    return value
+
+
+def _first_elements(size: int, count: int, src_pitch: int, first: int, end: int, pitch: int) -> Iterator[Step]:
+    """Dummy bytes of every block, filled with the block's first element."""
+    yield from strided_copy(size, (count, (end - first) // size), 0, (src_pitch, 0), first, (pitch, size))
+
+
+def _detail(
+    params: DataCopyExtParams | DataCopyParams, pad: DataCopyPadExtParams | DataCopyPadParams | None, mode: int
+) -> str:
+    parts = [describe(params)]
+    if pad is not None:
+        parts.append(describe(pad))
+    if mode == PadMode.COMPACT:
+        parts.append("Compact")
+    return " ".join(part for part in parts if part)
