@@ -1,0 +1,281 @@
+"""The recording context: which core a kernel function is running for, and the program it appends to.
+
+A kernel is ordinary Python. It runs in a greenlet, ahead of the simulated clock, and appends to its core's program; the
+engine switches it back in when it has used the program up. Only reads of device state suspend it until the simulation
+has got there (`Recorder.ask`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+from aicore_sim.cards import Card
+from aicore_sim.errors import AiCoreError, AlignmentError, OutOfBoundsError, UnsupportedError
+from aicore_sim.instructions.atomic import atomic_variant
+from aicore_sim.instructions.base import Op, Pipe
+from aicore_sim.kernel.autosync import AutoSync
+from aicore_sim.kernel.program import Entry, Kind
+from aicore_sim.memory import Buffer, GlobalMemory
+
+LEAD = 2048
+"""Entries a kernel may run ahead of its core."""
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_INTERNAL = (str(_PACKAGE / "kernel"), str(_PACKAGE / "instructions"))
+
+
+@dataclass
+class Session:
+    """What all cores of one run share while recording: card, memory, options, and the tables behind small ids."""
+
+    card: Card
+    gm: GlobalMemory
+    data: bool = True
+    auto_sync: bool = True
+    slack_is_warning: bool = False
+    """True under `pyasc`: accesses behind an argument but inside its allocation warn instead of raising."""
+    header_only: bool = False
+    """Offer paths that only the vendor's headers implement (spec api_semantics.md 22)."""
+    quirks: frozenset[str] = frozenset()
+    ops: dict[Any, Op] = field(default_factory=dict)
+    lines: list[tuple[str, int]] = field(default_factory=list)
+    codes: dict[int, tuple[Any, dict[int, int] | None]] = field(default_factory=dict)
+    """id of a code object -> (the object, line ids by instruction offset; None for this package's own code)."""
+    line_ids: dict[tuple[str, int], int] = field(default_factory=dict)
+    warnings: dict[tuple[str, int], int] = field(default_factory=dict)
+    """(text, line id) -> how often."""
+
+    def table_of(self, code: Any) -> dict[int, int] | None:
+        """The line table of a code object met for the first time."""
+        table: dict[int, int] | None = None if code.co_filename.startswith(_INTERNAL) else {}
+        self.codes[id(code)] = (code, table)
+        return table
+
+    def line_id(self, file: str, number: int) -> int:
+        """The small id of a source line."""
+        key = (file, number)
+        found = self.line_ids.get(key)
+        if found is None:
+            found = self.line_ids[key] = len(self.lines)
+            self.lines.append(key)
+        return found
+
+    def warn(self, text: str, line: int) -> None:
+        """Remember a warning; the same text on the same line is counted, not repeated."""
+        self.warnings[text, line] = self.warnings.get((text, line), 0) + 1
+
+
+class Recorder:
+    """One core while its kernel is being recorded.
+
+    `kind` is "aic", "aiv" or "core" (coupled cores: both at once); `block_idx`, `block_num`, `sub_block_idx`,
+    `sub_block_num` are what the kernel reads (spec api_semantics.md 21). `buffers` maps hardware names to this core's
+    memories; `group_ub` are the UBs of the group's vector cores (for L0C->UB and L1->UB on an AIC).
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        kind: str,
+        index: int,
+        buffers: dict[str, Buffer],
+        *,
+        block_idx: int,
+        block_num: int,
+        sub_block_idx: int = 0,
+        sub_block_num: int = 1,
+        group_ub: Sequence[Buffer] = (),
+        mix: bool = False,
+    ) -> None:
+        self.session = session
+        self.card = session.card
+        self.ops = session.ops
+        self.kind = kind
+        self.on_aic = kind != "aiv"
+        self.on_aiv = kind != "aic"
+        self.index = index
+        self.buffers = buffers
+        self.group_ub = tuple(group_ub)
+        self.block_idx = block_idx
+        self.block_num = block_num
+        self.sub_block_idx = sub_block_idx
+        self.sub_block_num = sub_block_num
+        self.mix = mix
+        self.program: list[Entry] = []
+        self.auto: AutoSync | None = None
+        if session.auto_sync and self.on_aiv:
+            self.auto = AutoSync(self.card.npu_arch == 2201)
+        self.atomic = ""
+        """The running atomic operation of stores to GM with its element type, "add:float32"; "" for none."""
+        self.state: dict[str, Any] = {}
+        """Sticky registers and framework objects of this core (TPipe, event id pools, repeat register ...)."""
+        self.finished = False
+        self.before: Callable[[Entry], None] | None = None
+        """Called with every entry just before it is appended; used where synchronisation is inserted automatically."""
+        self._engine: greenlet | None = None
+        self._kernel: greenlet | None = None
+
+    # ---- called by the kernel side ----------------------------------------------------------------------------------
+    def line(self, depth: int = 2) -> int:
+        """Id of the innermost kernel source line: the first frame outside this package's API modules."""
+        session = self.session
+        frame = sys._getframe(depth)
+        while True:
+            known = session.codes.get(id(frame.f_code))
+            table = session.table_of(frame.f_code) if known is None else known[1]
+            if table is not None or frame.f_back is None:
+                break
+            frame = frame.f_back
+        found = table.get(frame.f_lasti) if table is not None else None
+        if found is None:
+            found = session.line_id(frame.f_code.co_filename, frame.f_lineno)
+            if table is not None:
+                table[frame.f_lasti] = found
+        return found
+
+    def emit(self, op: Op, *operands: Any) -> None:
+        """Append one instruction. Operands are tensors (`.buffer`, `.offset`, `.kind`), destination first.
+
+        Raises AlignmentError or OutOfBoundsError before anything is recorded; an access that leaves its tensor but not
+        its buffer is a warning.
+        """
+        line = self.line(2)
+        bufs, offs = [], []
+        for tensor, (lo, hi, align) in zip(operands, op.limits, strict=False):
+            buffer, offset = tensor.buffer, tensor.offset
+            if buffer is None:
+                raise UnsupportedError(f"{op.api}: this core has no {tensor.kind or 'memory for an unbound tensor'}",
+                                       card=self.card.name)  # fmt: skip
+            if offset % align:
+                self._misaligned(op, tensor, align)
+            if offset + lo < 0 or offset + hi > buffer.size:
+                self._beyond(op, tensor, offset + lo, offset + hi, line)
+            if tensor.size and hi * 8 > tensor.size * tensor.dtype.bits:
+                self.session.warn(f"{op.api}: touches {hi} B of a {tensor.kind} tensor of {tensor.size} "
+                                  f"{tensor.dtype.api_name}", line)  # fmt: skip
+            bufs.append(buffer)
+            offs.append(offset)
+        for text in op.warnings:
+            self.session.warn(f"{op.api}: {text}", line)
+        if self.auto is not None:
+            self.auto.before(self, op, bufs, offs, line)
+        if self.atomic and op.gm_operand == 0:
+            op = atomic_variant(op, self.atomic, self.ops)
+        entry = Entry(Kind.EXEC, op.pipe, line, op, tuple(bufs), tuple(offs))
+        if op.gm_operand >= 0:
+            tensor = operands[op.gm_operand]
+            atomic = self.atomic if op.gm_operand == 0 else ""
+            if atomic or tensor.l2_hint:
+                entry.mode = (atomic, self.state.get("atomic_dtype"), tensor.l2_hint)
+        if self.before is not None:
+            self.before(entry)
+        program = self.program
+        program.append(entry)
+        if len(program) >= LEAD and self._engine is not None:
+            self._engine.switch()
+
+    def _misaligned(self, op: Op, tensor: Any, align: int) -> None:
+        raise AlignmentError(
+            f"{op.api}: start address of a {tensor.kind} operand must be a multiple of {align} B",
+            field="address", value=tensor.offset, allowed=f"multiples of {align}", card=self.card.name,
+        )  # fmt: skip
+
+    def _beyond(self, op: Op, operand: Any, first: int, last: int, line: int) -> None:
+        buffer: Buffer = operand.buffer
+        if buffer.kind == "GM" and first >= 0 and self.session.slack_is_warning and last <= buffer.size + buffer.slack:
+            self.session.warn(f"{op.api}: accesses {last - buffer.size} B behind the end of {buffer.label}", line)
+            return
+        raise OutOfBoundsError(
+            f"{op.api} touches bytes {first}..{last - 1} of {buffer.label} ({buffer.kind}), which has {buffer.size} B",
+            field="address", value=last, allowed=f"0..{buffer.size}", card=self.card.name,
+        )  # fmt: skip
+
+    def append(self, entry: Entry) -> None:
+        """Append a prepared entry and hand over to the engine when the lead is used up."""
+        if self.before is not None:
+            self.before(entry)
+        program = self.program
+        program.append(entry)
+        if len(program) >= LEAD and self._engine is not None:
+            self._engine.switch()
+
+    def control(self, kind: Kind, pipe: Pipe, arg: Any = None, op: Op | None = None) -> None:
+        """Append a synchronisation or mode entry."""
+        if self.auto is not None and kind in (Kind.BARRIER, Kind.BARRIER_ALL):
+            self.auto.barrier(pipe if kind is Kind.BARRIER else None)
+        self.append(Entry(kind, pipe, self.line(2), op, (), (), arg))
+
+    def ask(self, op: Op | None, action: Callable[[Any], Any], *, bufs: tuple[Buffer, ...] = (),
+            offs: tuple[int, ...] = ()) -> Any:  # fmt: skip
+        """Suspend the kernel until the scalar unit has run `action(device)`; returns its value."""
+        entry = Entry(Kind.SCALAR, Pipe.S, self.line(2), op, bufs, offs, action)
+        if self.auto is not None:
+            self.auto.before_scalar(self, entry)
+        self.program.append(entry)
+        assert self._engine is not None, "device state can only be read inside a running kernel"
+        return self._engine.switch()
+
+    # ---- called by the engine side ----------------------------------------------------------------------------------
+    def start(self, body: Callable[[], object]) -> None:
+        """Prepare the kernel body; it first runs at the first `advance`."""
+
+        def run(_first: object = None) -> None:
+            body()
+            self.finished = True
+
+        self._kernel = greenlet(run)
+
+    def advance(self, answer: Any = None) -> list[Entry]:
+        """Run the kernel on until it hands over; returns the entries recorded since the last call.
+
+        An empty list means the kernel has returned. `answer` is the value of the device read it was waiting for.
+        """
+        if self.finished or self._kernel is None:
+            return []
+        self._engine = getcurrent()
+        previous = enter(self)
+        try:
+            self._kernel.switch(answer)
+        except AiCoreError as error:
+            locate(error)
+            raise
+        finally:
+            enter(previous)
+        taken, self.program = self.program, []
+        return taken
+
+
+_current: Recorder | None = None
+
+
+def enter(recorder: Recorder | None) -> Recorder | None:
+    """Make `recorder` the current one; returns the one before."""
+    global _current
+    previous, _current = _current, recorder
+    return previous
+
+
+def current() -> Recorder:
+    """The recording core. Raises RuntimeError outside a kernel."""
+    if _current is None:
+        raise RuntimeError("this function records device work: call it inside a kernel started with kernel[blocks](...)"
+                           " or simulate(...)")  # fmt: skip
+    return _current
+
+
+def locate(error: AiCoreError) -> None:
+    """Fill in the kernel source position of an error from its traceback, unless it has one."""
+    if error.file is not None:
+        return
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith(str(_PACKAGE)) or name.startswith(str(_PACKAGE / "_data")):
+            error.file, error.line = name, trace.tb_lineno
+        trace = trace.tb_next

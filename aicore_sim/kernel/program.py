@@ -1,0 +1,62 @@
+"""What a recording core hands to the simulated core: a list of `Entry`, in program order."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from aicore_sim.dtypes import DataType
+from aicore_sim.instructions.base import Op, Pipe
+from aicore_sim.memory import Buffer
+
+
+class Kind(IntEnum):
+    """How the engine treats an entry. EXEC..CROSS_WAIT occupy a slot of their pipe's queue; the rest stay on the scalar unit."""
+
+    EXEC = 0
+    SET_FLAG = 1
+    WAIT_FLAG = 2
+    BARRIER = 3
+    CROSS_SET = 4
+    CROSS_WAIT = 5
+    MUTEX_LOCK = 6
+    MUTEX_UNLOCK = 7
+    BARRIER_ALL = 8
+    SYNC_ALL = 9
+    SCALAR = 10
+    """Work of the scalar unit itself: `arg` is a callable(device) -> value, run at its time; `op` prices it."""
+    MODE = 11
+    """A change of issue-time state (atomics, loop mode ...): `arg` = (name, value); costs one issue slot."""
+
+
+class Entry:
+    """One recorded instruction: `op` with its operands, or a synchronisation call.
+
+    `bufs` and `offs` are the operands (destination first) as buffers and byte offsets; `line` indexes the session's
+    table of kernel source lines. `arg` depends on the kind: (event code, id) for flags, (flag id, mode) for cross-core
+    flags, the id for Mutex. `mode` is None or (atomic operation, its element type, L2 hint) of the GM operand. The scalar unit
+    sets `issue`, the tick at which the entry is in its queue, and `why`, the Cause that kept it from issuing earlier.
+    """
+
+    __slots__ = ("arg", "bufs", "issue", "kind", "line", "mode", "offs", "op", "pipe", "why")
+    issue: int
+    why: int
+
+    def __init__(
+        self,
+        kind: Kind,
+        pipe: Pipe,
+        line: int,
+        op: Op | None = None,
+        bufs: tuple[Buffer, ...] = (),
+        offs: tuple[int, ...] = (),
+        arg: Any = None,
+    ) -> None:
+        self.kind = kind
+        self.pipe = pipe
+        self.op = op
+        self.bufs = bufs
+        self.offs = offs
+        self.line = line
+        self.arg = arg
+        self.mode: tuple[str, DataType | None, str] | None = None
