@@ -1,0 +1,180 @@
+"""The simulated card: cores, shared L2 and memory, and the run itself."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import simpy
+
+from aicore_sim.cards import Card
+from aicore_sim.engine.columns import Cause, Columns
+from aicore_sim.engine.core import Core
+from aicore_sim.engine.deadlock import explain
+from aicore_sim.engine.flags import Counter, CrossCore, Rendezvous
+from aicore_sim.engine.l2 import L2Cache
+from aicore_sim.engine.landing import Landing, hardware_order
+from aicore_sim.engine.pipes import CORE_SHIFT, KIND_SHIFT, PIPE_SHIFT, ROW, WHY_SHIFT, WORDS
+from aicore_sim.engine.sharing import SharedBandwidth
+from aicore_sim.errors import AiCoreError
+from aicore_sim.instructions.base import Op
+from aicore_sim.kernel.context import Recorder, Session
+from aicore_sim.kernel.program import Entry, Kind
+from aicore_sim.timing import TICKS, Timing, ticks
+
+GM_WORDS = 9
+
+BlockFactory = Callable[[Core], Recorder | None]
+
+
+class Machine:
+    """One run. `next_block(core)` hands out recorders (None: no more work for this core)."""
+
+    def __init__(self, card: Card, session: Session, *, data: bool, contention: bool) -> None:
+        self.card = card
+        self.session = session
+        self.data = data
+        self.env = simpy.Environment()
+        self.timing = Timing(card)
+        self.rows: array[int] = array("q")
+        self.gm_rows: array[int] = array("q")
+        self.ops: list[Op] = []
+        self.cores: list[Core] = []
+        self.record_seconds = 0.0
+        self.on_progress: Callable[[int], None] | None = None
+        per_tick = 1e3 / card.clock_mhz / TICKS  # GB/s -> bytes per tick
+        self.l2 = L2Cache(card.l2_bytes, int(card.value("l2.line")), int(card.value("l2.sector")),
+                          int(card.value("l2.ways")), int(card.value("l2.access_bytes")))  # fmt: skip
+        self.sharing = SharedBandwidth(
+            self.env, card.value("l2.read_rate") * per_tick, card.value("l2.write_rate") * per_tick,
+            card.memory_attainable_gbps * per_tick, contention,
+        )  # fmt: skip
+        self.landing = Landing(self.env, hardware_order(card.npu_arch != 2201)) if data else None
+        self._miss_latency: dict[str, int] = {}
+        self._sync: Rendezvous | None = None
+        self._sync_counters: dict[int, Counter] = {}
+        self._blocks: deque[BlockFactory] = deque()
+        self._bound: dict[int, deque[BlockFactory]] = {}
+        self.cross: CrossCore
+        self.participants = 0
+
+    # ---- set-up -----------------------------------------------------------------------------------------------------
+    def add_core(self, kind: str, group: int, sub: int) -> Core:
+        core = Core(self, len(self.cores), kind, group, sub)
+        self.cores.append(core)
+        return core
+
+    def queue_block(self, factory: BlockFactory, core: Core | None = None) -> None:
+        """A block for the next free core, or for `core` alone."""
+        if core is None:
+            self._blocks.append(factory)
+        else:
+            self._bound.setdefault(core.index, deque()).append(factory)
+        self.participants += 1
+
+    def next_block(self, core: Core) -> Recorder | None:
+        mine = self._bound.get(core.index)
+        if mine:
+            return mine.popleft()(core)
+        return self._blocks.popleft()(core) if self._blocks else None
+
+    # ---- services to the cores --------------------------------------------------------------------------------------
+    def record(self, recorder: Recorder, answer: Any) -> list[Entry]:
+        """Let the kernel run on; its time is kept apart from the engine's."""
+        began = time.perf_counter()
+        entries = recorder.advance(answer)
+        self.record_seconds += time.perf_counter() - began
+        if self.on_progress is not None:
+            self.on_progress(int(self.env.now))
+        return entries
+
+    def rows_so_far(self) -> int:
+        """Queue entries executed so far."""
+        return len(self.rows) // WORDS
+
+    def price(self, op: Op) -> None:
+        """Give an Op its ticks and its index in the table of Ops."""
+        self.timing.price(op)
+        op.index = len(self.ops)
+        self.ops.append(op)
+
+    def miss_latency(self, path: str) -> int:
+        found = self._miss_latency.get(path)
+        if found is None:
+            found = self._miss_latency[path] = ticks(self.card.value(f"gm.{path}.miss_latency"))
+        return found
+
+    def sync_all(self, core: Core, scope: str, tick: int) -> Counter:
+        """`core` arrives at a SyncAll of all blocks of the launch; returns the counter that its wait takes from."""
+        if self._sync is None:
+            members = [c.index for c in self.cores if scope == "mix" or c.kind != "aic"]
+            for index in members:
+                self._sync_counters[index] = Counter()
+            # Blocks beyond the cores never arrive while the first ones wait: they are participants all the same.
+            ghosts = [-1 - i for i in range(max(self.participants - len(self.cores), 0))]
+            self._sync = Rendezvous(members + ghosts, list(self._sync_counters.values()))
+        self._sync.put(core.index, tick)
+        return self._sync_counters[core.index]
+
+    def missing_at_sync(self) -> list[int]:
+        return self._sync.missing() if self._sync is not None else []
+
+    def scalar_row(self, core: Core, entry: Entry, index: int, start: int, end: int) -> None:
+        """A row for what the scalar unit did itself."""
+        arg = entry.arg
+        code = 0
+        if entry.kind in (Kind.WAIT_FLAG, Kind.SET_FLAG):
+            code = arg[0] * 64 + arg[1]
+        elif entry.kind in (Kind.CROSS_SET, Kind.CROSS_WAIT):
+            code = arg[0]
+        self.rows.frombytes(ROW.pack(
+            core.index << CORE_SHIFT | entry.kind << KIND_SHIFT | int(Cause.ISSUE) << WHY_SHIFT,
+            index, code, entry.line, start, start, end, end, 0,
+        ))  # fmt: skip
+
+    # ---- the run ----------------------------------------------------------------------------------------------------
+    def run(self) -> Columns:
+        """Simulate to the end. Raises DeadlockError if cores are left that cannot go on."""
+        self.cross = CrossCore(self.env, ["aiv" if c.kind == "aiv" else "aic" for c in self.cores],
+                               [c.info.group for c in self.cores], [c.info.sub for c in self.cores])  # fmt: skip
+        for core in self.cores:
+            core.start()
+        try:
+            self.env.run()
+        except AiCoreError as error:
+            # SimPy raises a bare copy of what failed inside a process; the original has the fields and the traceback.
+            raise error.__cause__ if isinstance(error.__cause__, AiCoreError) else error from None
+        if any(not core.scalar.finished for core in self.cores):
+            raise explain(self)
+        return self._columns()
+
+    def _columns(self) -> Columns:
+        rows = np.frombuffer(self.rows, np.int64).reshape(-1, WORDS)
+        word = rows[:, 0]
+        core_end = np.zeros(len(self.cores), np.int64)
+        for core in self.cores:
+            ends = [unit.max_end for unit in core.units if unit is not None]
+            core_end[core.index] = max([core.scalar.t, *ends])
+        length = int(core_end.max()) if len(core_end) else 0
+        scalar = np.array([core.scalar.ticks for core in self.cores], np.int64).reshape(len(self.cores), len(Cause))
+        scalar[:, Cause.IDLE] += length - scalar.sum(axis=1)
+        gm = np.frombuffer(self.gm_rows, np.int64).reshape(-1, GM_WORDS) if len(self.gm_rows) else np.zeros((0, GM_WORDS), np.int64)
+        counters = {"l2_hit_bytes": self.l2.hit_bytes, "l2_miss_bytes": self.l2.miss_bytes,
+                    "l2_evicted_bytes": self.l2.evicted_bytes}  # fmt: skip
+        caches = [core.nddma for core in self.cores if core.nddma is not None]
+        if any(c.hits + c.misses for c in caches):
+            counters |= {"nddma_hit": sum(c.hits for c in caches), "nddma_miss": sum(c.misses for c in caches),
+                         "nddma_stale_hit": sum(c.stale_hits for c in caches),
+                         "nddma_invalidate": sum(c.invalidated for c in caches)}  # fmt: skip
+        return Columns(
+            core=word & 0xFFFF, pipe=word >> PIPE_SHIFT & 0xF, kind=word >> KIND_SHIFT & 0xFF, op=rows[:, 1],
+            arg=rows[:, 2], line=rows[:, 3], issue=rows[:, 4], start=rows[:, 5], free=rows[:, 6], end=rows[:, 7],
+            issue_cause=word >> WHY_SHIFT, cause=np.broadcast_to(np.int64(Cause.ISSUE), word.shape), unit_flag=rows[:, 8],
+            gm=gm, scalar=scalar, core_start=np.zeros(len(self.cores), np.int64), core_end=core_end, length=length,
+            cores=tuple(core.info for core in self.cores), ops=tuple(self.ops), lines=tuple(self.session.lines),
+            clock_mhz=self.card.clock_mhz, counters=counters,
+        )  # fmt: skip

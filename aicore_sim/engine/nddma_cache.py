@@ -1,0 +1,144 @@
+"""The NDDMA cache of one vector core: 32 KB of GM lines that nothing keeps coherent (spec coherence.md 6, hardware.md 12).
+
+Line size, ways and replacement are not published: card data marked assumed. A line keeps the bytes it was filled with,
+so a hit on a line that was rewritten in GM since delivers the old bytes; `invalidate` (NdDmaDci) drops every line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from aicore_sim.memory import Buffer
+
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _lines(base: int, runs: Ints, line: int, out: Ints) -> int:
+    """Line numbers in the order the copy touches them, consecutive repeats left out; returns how many."""
+    count = 0
+    last = -1
+    for k in range(runs.shape[0]):
+        for a in range(runs[k, 2]):
+            for b in range(runs[k, 4]):
+                for c in range(runs[k, 6]):
+                    for d in range(runs[k, 8]):
+                        for e in range(runs[k, 10]):
+                            at = (
+                                base + runs[k, 0] + a * runs[k, 3] + b * runs[k, 5] + c * runs[k, 7]
+                                + d * runs[k, 9] + e * runs[k, 11]
+                            )  # fmt: skip
+                            for number in range(at // line, (at + runs[k, 1] - 1) // line + 1):
+                                if number != last:
+                                    if count < out.size:
+                                        out[count] = number
+                                    count += 1
+                                    last = number
+    return count
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _look_up(numbers: Ints, tags: Ints, used: Ints, clock: Ints, ways: int, hit: NDArray[np.bool_], slot: Ints) -> None:
+    """LRU look-up of each line in order; a miss takes the oldest way of its set."""
+    sets = tags.size // ways
+    for i in range(numbers.size):
+        clock[0] += 1
+        first = (numbers[i] % sets) * ways
+        victim = first
+        found = -1
+        for way in range(first, first + ways):
+            if tags[way] == numbers[i]:
+                found = way
+                break
+            if used[way] < used[victim]:
+                victim = way
+        hit[i] = found >= 0
+        if found < 0:
+            found = victim
+            tags[found] = numbers[i]
+        used[found] = clock[0]
+        slot[i] = found
+
+
+@dataclass(slots=True)
+class NddmaAccess:
+    """Look-ups of one copy: `missed_runs` are the lines to fetch (`Transfer.src_runs` columns, device addresses),
+    `stale` the (line address, old bytes) of hits whose GM bytes have changed."""
+
+    hits: int
+    misses: int
+    missed_runs: Ints
+    stale: list[tuple[int, Bytes]]
+
+
+class NddmaCache:
+    """`size`, `line` in bytes. `invalidated` counts NdDmaDci calls."""
+
+    def __init__(self, size: int, line: int, ways: int) -> None:
+        count = size // line
+        self.line = line
+        self.ways = min(ways, count)
+        self._tags = np.full(count, -1, np.int64)
+        self._used = np.zeros(count, np.int64)
+        self._clock = np.zeros(1, np.int64)
+        self._data = np.zeros((count, line), np.uint8)
+        self.hits = self.misses = self.stale_hits = self.invalidated = 0
+
+    def invalidate(self) -> None:
+        """NdDmaDci: every line is dropped, nothing is written back."""
+        self._tags[:] = -1
+        self._used[:] = 0
+        self.invalidated += 1
+
+    def read(self, buffer: Buffer, address: int, runs: Ints) -> NddmaAccess:
+        """Look up one NDDMA copy whose source starts at device `address` of `buffer`; misses are filled from GM now."""
+        line = self.line
+        numbers = np.empty(4096, np.int64)
+        count = _lines(address, runs, line, numbers)
+        if count > numbers.size:
+            numbers = np.empty(count, np.int64)
+            _lines(address, runs, line, numbers)
+        numbers = numbers[:count]
+        hit = np.zeros(count, np.bool_)
+        slot = np.zeros(count, np.int64)
+        _look_up(numbers, self._tags, self._used, self._clock, self.ways, hit, slot)
+        stale = self._bytes(buffer, numbers, hit, slot) if buffer.data is not None else []
+        misses = int(count - hit.sum())
+        self.hits += count - misses
+        self.misses += misses
+        self.stale_hits += len(stale)
+        missed = np.ones((misses, runs.shape[1]), np.int64)
+        missed[:, 3::2] = 0
+        missed[:, 0] = numbers[~hit] * line
+        missed[:, 1] = line
+        return NddmaAccess(count - misses, misses, missed, stale)
+
+    def _bytes(self, buffer: Buffer, numbers: Ints, hit: NDArray[np.bool_], slot: Ints) -> list[tuple[int, Bytes]]:
+        """Compare the lines that hit with GM, fill the ones that missed. In line order, so a later hit sees the fill."""
+        data, line = buffer.bytes(), self.line
+        stale: dict[int, Bytes] = {}
+        first = numbers * line - buffer.base
+        for i in range(numbers.size):
+            at = int(first[i])
+            lo, hi = max(at, 0), min(at + line, data.size)
+            row = self._data[slot[i]]
+            fresh = data[lo:hi]
+            if not hit[i]:
+                row[lo - at : hi - at] = fresh
+            elif not np.array_equal(row[lo - at : hi - at], fresh):
+                stale[lo] = row[lo - at : hi - at].copy()
+        return sorted(stale.items())
+
+
+def patched_source(buffer: Buffer, lo: int, hi: int, stale: list[tuple[int, Bytes]]) -> Buffer:
+    """The bytes [lo, hi) of `buffer` as the cache shows them: a private buffer of the same offsets."""
+    view = Buffer("GM", hi, uid=buffer.uid, label=buffer.label, base=buffer.base)
+    view.bytes()[lo:hi] = buffer.bytes()[lo:hi]
+    for at, old in stale:
+        view.bytes()[at : at + old.size] = old
+    return view

@@ -1,0 +1,289 @@
+"""One pipe of one core: takes entries from its queue in order and leaves one row per entry.
+
+The pipe keeps a local time `t`, the tick at which it is free. On-chip instructions, flags and barriers only move `t`; the
+process meets the SimPy clock (yields) where it touches something shared: a GM transfer, an effect on bytes, or a flag
+that nobody has set yet. See flags.py for why this is exact.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from aicore_sim.engine.columns import Cause
+from aicore_sim.engine.flags import Counter, Flag, Mutex
+from aicore_sim.engine.landing import InFlight
+from aicore_sim.instructions.base import GmTraffic, Op, Pipe
+from aicore_sim.kernel.program import Entry, Kind
+
+if TYPE_CHECKING:
+    from aicore_sim.engine.core import Core
+
+Process = Generator[simpy.Event, Any, Any]
+
+CORE_SHIFT, PIPE_SHIFT, KIND_SHIFT, WHY_SHIFT = 0, 16, 20, 28
+"""Bit fields of the first word of a row: core 16, pipe 4, kind 8, issue cause 8."""
+ROW = struct.Struct("9q")
+"""A row: packed core/pipe/kind/why, op, arg, line, issue, start, free, end, unit flag. Packing is several times faster
+than extending an array by a tuple."""
+WORDS = 9
+
+
+class PipeUnit:
+    """Queue and process of one pipe. `depth` entries fit the queue; one in execution still holds its slot.
+
+    `released` are the ticks at which slots came free and were not used yet; `blocked` says in words what the process
+    sleeps on (for deadlock reports).
+    """
+
+    def __init__(self, core: Core, pipe: Pipe, depth: int) -> None:
+        self.core = core
+        self.pipe = pipe
+        self.queue: deque[Entry] = deque()
+        self.depth = depth
+        self.credits = depth
+        self.released: deque[int] = deque()
+        self.pushed = 0
+        self.done = 0
+        self.t = 0
+        self.max_end = 0
+        self.last_issue = 0
+        self.sleeper: simpy.Event | None = None
+        self.scalar_sleeper: simpy.Event | None = None
+        self.current: Entry | None = None
+        self.blocked: tuple[str, Any] | None = None
+        self._word = core.index << CORE_SHIFT | int(pipe) << PIPE_SHIFT
+
+    def run(self) -> Process:
+        """The process. It never ends by itself; the simulation ends when nothing is scheduled any more."""
+        core, queue, released = self.core, self.queue, self.released
+        env, machine = core.env, core.machine
+        keep, pack = machine.rows.frombytes, ROW.pack
+        timing = machine.timing
+        price = machine.price
+        set_cost, wait_cost, barrier_cost = timing.set_flag, timing.wait_flag, timing.barrier
+        flag_of = core.flag
+        data = machine.data
+        word = self._word
+        is_cube = self.pipe is Pipe.M
+        t = 0
+        while True:
+            if not queue:
+                self.t = t
+                self.sleeper = event = env.event()
+                yield event
+                continue
+            entry = queue.popleft()
+            kind = entry.kind
+            start = entry.issue
+            if t > start:
+                start = t
+            index, arg, waited = -1, 0, 0
+            if kind == 0:  # Kind.EXEC, by far the most frequent
+                op = entry.op
+                if op.index < 0:  # type: ignore[union-attr]
+                    price(op)  # type: ignore[arg-type]
+                index = op.index  # type: ignore[union-attr]
+                route = op.route  # type: ignore[union-attr]
+                if not data and (route == 0 or (route == 1 and is_cube and core.unit_flags().quiet(start))):
+                    t = start + op.occupy  # type: ignore[union-attr]
+                    end = t + op.latency  # type: ignore[union-attr]
+                else:
+                    self.current = entry
+                    start, t, end, waited, arg = yield from self._execute(entry, op, start)  # type: ignore[arg-type]
+                    self.current = None
+                if end > self.max_end:
+                    self.max_end = end
+            elif kind == 2:  # WAIT_FLAG
+                event_id, ident = entry.arg
+                arg = event_id * 64 + ident
+                flag = flag_of(arg)
+                if flag.fires is None:
+                    self.current = entry
+                    yield self._sleep_on_flag(flag, "wait", arg)
+                    self.blocked = self.current = None
+                t = end = flag.take(start) + wait_cost
+            elif kind == 1:  # SET_FLAG
+                event_id, ident = entry.arg
+                arg = event_id * 64 + ident
+                flag = flag_of(arg)
+                if flag.fires is not None:
+                    self.current = entry
+                    yield self._sleep_on_flag(flag, "set", arg)
+                    self.blocked = self.current = None
+                t = (start if start > flag.cleared else flag.cleared) + set_cost
+                end = t if t > self.max_end else self.max_end
+                flag.put(end)
+            elif kind == 3:  # BARRIER
+                t = end = (start if start > self.max_end else self.max_end) + barrier_cost
+            else:
+                self.current = entry
+                t, arg = yield from self._synchronise(entry, start)
+                self.current = None
+                end = t
+            keep(pack(
+                word | kind << KIND_SHIFT | entry.why << WHY_SHIFT,
+                index, arg, entry.line, entry.issue, start, t, end, waited,
+            ))  # fmt: skip
+            self.done += 1
+            released.append(t)
+            if self.scalar_sleeper is not None:
+                self.t = t
+                self.scalar_sleeper.succeed()
+                self.scalar_sleeper = None
+
+    # ---- flags and the like -----------------------------------------------------------------------------------------
+    def _sleep_on_flag(self, flag: Flag, side: str, arg: int) -> simpy.Event:
+        event = self.core.env.event()
+        self.blocked = ("flag_" + side, arg)
+        if side == "wait":
+            flag.wait_sleeper = event
+        else:
+            flag.set_sleeper = event
+        return event
+
+    def _synchronise(self, entry: Entry, start: int) -> Generator[simpy.Event, Any, tuple[int, int]]:
+        """Cross-core flags and Mutex on this pipe; returns (tick when the pipe goes on, argument for the row)."""
+        core, timing = self.core, self.core.machine.timing
+        if entry.kind is Kind.CROSS_SET:
+            flag, mode = entry.arg
+            tick = max(start, self.max_end) + timing.cross_set
+            core.machine.cross.set(core.index, flag, mode, tick)
+            return start + timing.set_flag, flag
+        if entry.kind is Kind.CROSS_WAIT:
+            flag, mode = entry.arg
+            counter = core.machine.cross.counter(core.index, flag, mode == 4)
+            if not counter.ticks:
+                yield self._sleep_on_counter(counter, flag)
+                self.blocked = None
+            return max(start, counter.ticks.popleft()) + timing.cross_wait, flag
+        if entry.kind is Kind.MUTEX_UNLOCK:
+            core.mutex(entry.arg).unlock(max(start, self.max_end))
+            return start + timing.set_flag, int(entry.arg)
+        ident, need = entry.arg
+        mutex = core.mutex(ident)
+        if len(mutex.unlocked) < need:
+            yield self._sleep_on_mutex(mutex, need, ident)
+            self.blocked = None
+        ready = mutex.unlocked[need - 1] if need else 0
+        return max(start, ready) + timing.wait_flag, int(ident)
+
+    def _sleep_on_counter(self, counter: Counter, flag: int) -> simpy.Event:
+        counter.sleeper = event = self.core.env.event()
+        self.blocked = ("cross", flag)
+        return event
+
+    def _sleep_on_mutex(self, mutex: Mutex, need: int, ident: int) -> simpy.Event:
+        event = self.core.env.event()
+        mutex.sleeper.append((need, event))
+        self.blocked = ("mutex", ident)
+        return event
+
+    # ---- instructions that touch something shared -------------------------------------------------------------------
+    def _execute(self, entry: Entry, op: Op, start: int) -> Generator[simpy.Event, Any, tuple[int, int, int, int, int]]:
+        """Returns (start, free, end, ticks waited for unit flags, device address)."""
+        core = self.core
+        env, machine = core.env, core.machine
+        where, lo_sleep = None, start
+        if op.unit_flag:
+            where = yield from self._unit_flag_turn(entry, op)
+        now = int(env.now)
+        if start > now:
+            yield env.timeout(start - now)
+        elif start < now:
+            # Woken late by a unit flag: what follows happens now, the wait counts from the start.
+            lo_sleep = now
+        begin = max(start, lo_sleep)
+        if op.through == "nddma-invalidate":
+            core.nddma_invalidate()
+            return start, start + op.occupy, start + op.occupy + op.latency, 0, 0
+        if op.gm_operand >= 0:
+            return (yield from self._global(entry, op, start, begin, where))
+        waited = 0
+        free = begin + op.occupy
+        if where is not None:
+            writer = op.pipe is Pipe.M
+            flags = core.unit_flags()
+            done = flags.timeline(where, begin, op.occupy, writer)
+            free = int(done[-1])
+            waited = free - start - op.occupy
+            if op.unit_flag == 3:
+                flags.leave(where, done + op.latency if writer else done, writer)
+        end = free + op.latency
+        if machine.landing is not None and op.effect is not None:
+            machine.landing.finish_at(machine.landing.begin(entry, core.index, begin, end), end)
+        return start, free, end, waited, 0
+
+    def _unit_flag_turn(self, entry: Entry, op: Op) -> Generator[simpy.Event, Any, slice]:
+        """Sleep until every block's bit has been turned by an executed instruction; returns the blocks."""
+        writer = op.pipe is Pipe.M
+        index, lo, hi = op.writes[0] if writer else op.reads[0]
+        flags = self.core.unit_flags()
+        where = flags.blocks(entry.offs[index] + lo, entry.offs[index] + hi)
+        while flags.must_sleep(where, writer):
+            event = self.core.env.event()
+            flags.sleepers.append(event)
+            self.blocked = ("unit_flag", where)
+            yield event
+        self.blocked = None
+        return where
+
+    def _global(
+        self, entry: Entry, op: Op, start: int, begin: int, where: slice | None
+    ) -> Generator[simpy.Event, Any, tuple[int, int, int, int, int]]:
+        """A transfer to or from GM: L2 look-up by address, then a flow through port, L2 and memory."""
+        core = self.core
+        machine = core.machine
+        cost = op.cost
+        assert isinstance(cost, GmTraffic)
+        buffer = entry.bufs[op.gm_operand]
+        address = buffer.base + entry.offs[op.gm_operand]
+        hint = entry.mode[2] if entry.mode is not None else ""
+        landing_entry = entry
+        if op.through == "nddma":
+            landing_entry, access = core.nddma_read(entry, op, address, hint)
+        else:
+            access = machine.l2.access(address, op.gm_runs, not cost.is_read, hint)
+        private = machine.timing.gm_private(cost, access.runs)
+        stretch = 0
+        if where is not None:
+            # Behind the unit flags of its blocks the transfer can go no faster than the Mmad that fills them.
+            flags = core.unit_flags()
+            done = flags.timeline(where, begin, private, False)
+            stretch = int(done[-1]) - begin - private
+            private += stretch
+            if op.unit_flag == 3:
+                flags.leave(where, done, False)
+        latency = op.latency + (machine.miss_latency(cost.path) if access.missed else 0)
+        flight: InFlight | None = None
+        if machine.landing is not None and op.effect is not None:
+            flight = machine.landing.begin(landing_entry, core.index, begin, begin + private + latency)
+        memory = (access.missed if cost.is_read or hint == "disable" else 0) + access.evicted
+        finished = core.env.event()
+
+        def ended(port: int, l2: int, hbm: int) -> None:
+            finished.succeed((port, l2, hbm))
+
+        machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, float(access.pieces), float(memory), ended)
+        _, l2, hbm = yield finished
+        free = max(begin + op.occupy, int(core.env.now))
+        end = free + latency
+        if flight is not None and machine.landing is not None:
+            machine.landing.finish_at(flight, end)
+        port = int(core.env.now) - begin - l2 - hbm
+        if port < 0:
+            # The flow counts its times in fractions of ticks; a tick too many goes.
+            hbm, l2, port = max(hbm + port, 0), l2 + min(hbm + port, 0), 0
+        waited = begin - start + min(stretch, port)
+        port -= min(stretch, port)
+        machine.gm_rows.extend((len(machine.rows) // WORDS, port, l2, hbm, 0, access.hit, access.missed, access.evicted,
+                                access.pieces))  # fmt: skip
+        return start, free, end, waited, address
+
+
+BLOCKED_CAUSE = {"flag_wait": Cause.FLAG, "flag_set": Cause.FLAG, "cross": Cause.FLAG, "mutex": Cause.FLAG,
+                 "unit_flag": Cause.UNIT_FLAG}  # fmt: skip

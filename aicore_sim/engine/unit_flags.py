@@ -1,0 +1,75 @@
+"""Unit flags of L0C: one bit per 512 B that couples Mmad and Fixpipe block by block (spec api_semantics.md 17).
+
+For every block this keeps the tick at which its bit last rose (`ready`: may be read) and last fell (`free`: may be
+written). An instruction that takes part works on its blocks one after another at an even pace and waits in front of a
+block whose bit is wrong; so its own schedule and the ticks it leaves behind follow from the ticks before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 512
+Ints = NDArray[np.int64]
+
+
+class UnitFlags:
+    """The bits of one L0C of `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        count = -(-size // BLOCK)
+        self.up = np.zeros(count, np.bool_)
+        """Current bit in execution order."""
+        self.rose = np.zeros(count, np.int64)
+        self.fell = np.zeros(count, np.int64)
+        self.raised = 0
+        """How many bits are up."""
+        self.last_change = 0
+        """Tick of the latest change of any bit: before it, waits are possible."""
+        self.sleepers: list[Any] = []
+
+    def blocks(self, lo: int, hi: int) -> slice:
+        """Blocks of bytes [lo, hi)."""
+        return slice(lo // BLOCK, -(-hi // BLOCK))
+
+    def must_sleep(self, where: slice, writer: bool) -> bool:
+        """True if a block's bit is wrong and nothing executed so far will turn it: wait for another instruction."""
+        if not self.raised:
+            return not writer
+        bits = self.up[where]
+        return bool(bits.any()) if writer else not bool(bits.all())
+
+    def quiet(self, start: int) -> bool:
+        """True if no bit is up and none has changed since `start`: a writer meets no wait and leaves no trace."""
+        return not self.raised and self.last_change <= start
+
+    def timeline(self, where: slice, start: int, work: int, writer: bool) -> Ints:
+        """Tick at which each block is worked off by an instruction that starts at `start` and alone needs `work` ticks.
+
+        A block begins when the one before it is done and its own bit has turned; the last value is the end of the work.
+        """
+        count = where.stop - where.start
+        k: Ints = np.arange(count + 1, dtype=np.int64) * work // count
+        if self.last_change <= start:
+            straight: Ints = start + k[1:]
+            return straight
+        since = self.fell[where] if writer else self.rose[where]
+        ready: Ints = np.maximum.accumulate(np.maximum(since, start) - k[:-1])
+        ready += k[1:]
+        return ready
+
+    def leave(self, where: slice, done: Ints, writer: bool) -> None:
+        """Turn the bits (value 3) at the ticks `done`, and wake everybody who slept on a bit."""
+        if writer:
+            self.rose[where] = done
+        else:
+            self.fell[where] = done
+        self.up[where] = writer
+        self.raised = int(self.up.sum())
+        self.last_change = max(self.last_change, int(done[-1]))
+        sleepers, self.sleepers = self.sleepers, []
+        for event in sleepers:
+            event.succeed()

@@ -1,0 +1,159 @@
+"""What an instruction costs on a card: from the card's numbers only, no constant of its own.
+
+`Timing.price` turns the cost key of an Op into two tick counts: `occupy`, how long the pipe is held when nothing else
+interferes, and `latency`, how much later the effects are complete. An isolated instruction ends after both; a stream
+pays only the first (spec hardware.md 4). For GM traffic `occupy` is the issue cost alone: the rest depends on addresses
+and on the other cores, and is worked out by the engine from the private rate given here.
+"""
+
+from __future__ import annotations
+
+from aicore_sim.cards import Card
+from aicore_sim.errors import UnsupportedError
+from aicore_sim.instructions.base import (
+    CubeWork,
+    FixWork,
+    GmTraffic,
+    OnChip,
+    Op,
+    ScalarWork,
+    VectorWork,
+)
+
+TICKS = 256
+"""Ticks of one core clock cycle."""
+
+
+def ticks(cycles: float) -> int:
+    """Cycles as whole ticks, rounded to nearest."""
+    return round(cycles * TICKS)
+
+
+# Where the card keeps the price of a piece of scalar work.
+_SCALAR_KEYS = {
+    "local_access": "scalar.local_access",
+    "dcache_access": "scalar.dcache_hit",
+    "dcci_line": "scalar.dcci_line",
+    "dcci_all": "scalar.dcci_all",
+    "dsb": "scalar.dsb",
+    "nddma_dci": "nddma.dci",
+}
+
+
+class Timing:
+    """Prices Ops on one card and holds the tick counts the engine needs everywhere."""
+
+    def __init__(self, card: Card) -> None:
+        self.card = card
+        self._gm: dict[tuple[str, str, str], tuple[float, float, float]] = {}
+        self.issue = ticks(card.value("scalar.issue"))
+        self.set_flag = ticks(card.value("sync.set_flag"))
+        self.wait_flag = ticks(card.value("sync.wait_flag"))
+        self.barrier = ticks(card.value("sync.barrier"))
+        self.barrier_all = ticks(card.value("sync.barrier_all"))
+        self.cross_set = ticks(card.value("sync.cross_core_set")) if card.has("sync.cross_core_set") else 0
+        self.cross_wait = ticks(card.value("sync.cross_core_wait")) if card.has("sync.cross_core_wait") else 0
+        self.sync_all = ticks(card.value("sync.sync_all")) if card.has("sync.sync_all") else 0
+        self.core_start = ticks(card.value("launch.core_start_cycles"))
+        self.dcache_miss = ticks(card.value("scalar.dcache_miss"))
+
+    def price(self, op: Op) -> None:
+        """Fill in `op.occupy` and `op.latency`. Raises UnsupportedError where the card has no rate for it."""
+        cost = op.cost
+        if isinstance(cost, OnChip):
+            op.occupy, op.latency = self._on_chip(cost)
+        elif isinstance(cost, CubeWork):
+            op.occupy, op.latency = self._cube(cost, op.accumulates)
+        elif isinstance(cost, VectorWork):
+            op.occupy, op.latency = self._vector(cost)
+        elif isinstance(cost, FixWork):
+            op.occupy, op.latency = self._fix(cost)
+        elif isinstance(cost, GmTraffic):
+            op.occupy = ticks(self.card.value(f"gm.{cost.path}.issue"))
+            op.latency = ticks(self.card.value(f"gm.{cost.path}.latency"))
+        else:
+            op.occupy, op.latency = self._scalar(cost), 0
+        op.priced = True
+
+    def _on_chip(self, cost: OnChip) -> tuple[int, int]:
+        rate = self.card.path_number(cost.path, "rate", cost.api)
+        head = self.card.path_number(cost.path, "occupancy_head", cost.api)
+        latency = self.card.path_number(cost.path, "latency", cost.api)
+        if cost.load3d is not None:
+            rate = min(rate, self._load3d_rate(cost.path, *cost.load3d))
+        occupy = ticks(head + cost.nbytes / rate)
+        return occupy, max(ticks(latency - head), 0)
+
+    def _load3d_rate(self, path: str, stride: int, rows: int) -> float:
+        """Img2col rate by stride in W and kernel rows (spec hardware.md 5)."""
+        side = "l0b" if path.endswith("L0B") else "l0a"
+        floor = self.card.value(f"load3d.floor_{side}")
+        if stride not in self.card.ids("load3d.fast_strides"):
+            return floor
+        offset = self.card.value(f"load3d.offset_{side}") + (rows if rows > 1 else 0)
+        rate = self.card.value("load3d.numerator") / (self.card.value("load3d.stride_factor") * stride + offset)
+        return max(rate, floor)
+
+    def cube_steps(self, dtype: str, m: int, n: int, k: int) -> float:
+        """Cube steps of one Mmad (spec hardware.md 6, with ceil(k/k0) as 18 recommends)."""
+        key = f"mmad.types.{dtype}"
+        if not self.card.has(f"{key}.k0"):
+            raise UnsupportedError("the cube of this card has no such type", field="dtype", value=dtype,
+                                   card=self.card.name)  # fmt: skip
+        cm, cn, ck, k0 = (self.card.value(f"{key}.{x}") for x in ("cm", "cn", "ck", "k0"))
+        work = (-(-m // 16) * 16) * (-(-n // 16) * 16) * (-(-k // int(k0)) * k0)
+        return work / (cm * cn * ck)
+
+    def _cube(self, cost: CubeWork, accumulates: bool) -> tuple[int, int]:
+        """An accumulating Mmad holds the pipe longer; its isolated time stays the same (spec hardware.md 6)."""
+        steps = self.cube_steps(cost.dtype, cost.m, cost.n, cost.k)
+        head = self.card.value("mmad.accumulate_head") if accumulates else 0.0
+        latency = self.card.value("mmad.latency") - head
+        return ticks(max(self.card.value("mmad.issue_min"), steps) + head), max(ticks(latency), 0)
+
+    def _vector(self, cost: VectorWork) -> tuple[int, int]:
+        rate = self.card.value("vector.bytes_per_cycle") * 8 / cost.bits
+        for key in (cost.op, f"{cost.op}_b{cost.bits}"):
+            path = f"vector.elements_per_cycle.{key}"
+            if self.card.has(path):
+                rate = self.card.value(path)
+        per_repeat = self.card.value("vector.repeat_bytes") * 8 / cost.bits / rate
+        cycles = max(self.card.value("vector.issue_min"), cost.repeats * per_repeat)
+        return ticks(cycles), ticks(self.card.value("vector.latency_dependent"))
+
+    def _fix(self, cost: FixWork) -> tuple[int, int]:
+        key = f"fixpipe.rates.{cost.path}.{cost.out_type}"
+        if self.card.has(key):
+            rate = self.card.value(key)
+        else:
+            rate = self.card.path_number(cost.path, "rate", None)
+        head = self.card.value("fixpipe.head")
+        return ticks(head + cost.nbytes / rate), ticks(self.card.value("fixpipe.latency"))
+
+    def _scalar(self, cost: ScalarWork) -> int:
+        key = _SCALAR_KEYS.get(cost.key, cost.key)
+        return ticks(self.card.value(key)) if self.card.has(key) else self.issue
+
+    def gm_private(self, cost: GmTraffic, runs: int) -> int:
+        """Ticks that a transfer in `runs` contiguous runs takes through the core's own port, with nobody else about."""
+        key = (cost.path, cost.layout, cost.out_type)
+        found = self._gm.get(key)
+        if found is None:
+            found = self._gm[key] = self._gm_figures(cost)
+        rate, head, row = found
+        cycles = cost.nbytes / rate
+        cycles = max(cycles, runs * row) if cost.layout == "nddma" else cycles + head + runs * row
+        return max(ticks(cycles), 1)
+
+    def _gm_figures(self, cost: GmTraffic) -> tuple[float, float, float]:
+        """(bytes per cycle, head, cycles per run) of a GM path for one layout and result type."""
+        value, key = self.card.value, f"gm.{cost.path}"
+        rate = value(f"{key}.port_rate")
+        out = f"fixpipe.rates.{cost.path}.{cost.out_type}"
+        if cost.out_type and self.card.has(out):
+            rate = min(rate, value(out))
+        if cost.layout == "nddma":
+            return min(rate, value("nddma.gather_rate")), 0.0, value("nddma.run_head")
+        if cost.layout == "nd2nz" and self.card.has(f"{key}.nd2nz_head"):
+            return rate, value(f"{key}.nd2nz_head"), value(f"{key}.nd2nz_row")
+        return rate, 0.0, value(f"{key}.row")
