@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aicore_sim.engine.unit_flags import in_words
 from aicore_sim.errors import DeadlockError
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.events import event_name
@@ -101,13 +102,13 @@ def _one(machine: Machine, core: Core, blocked: tuple[str, Any], entry: Entry | 
         return f"waits at a barrier{where} for {arg.name} to finish", (core.index, arg.name)
     if kind == "unit_flag":
         other = Pipe.FIX if entry is not None and entry.pipe is Pipe.M else Pipe.M
-        return f"waits for unit flags of L0C blocks {arg.start}..{arg.stop - 1}{where}", (core.index, other.name)
+        return f"waits for unit flags of L0C blocks {in_words(arg)}{where}", (core.index, other.name)
     if kind == "mutex":
         return f"waits for lock {arg}{where}", None
     if kind == "sync_all":
-        missing = [machine.cores[i].info.label if i >= 0 else "a block that no core is free for"
-                   for i in machine.missing_at_sync()]  # fmt: skip
-        peers = [i for i in machine.missing_at_sync() if i >= 0]
+        absent = machine.missing_at_sync(core, str(arg))
+        missing = [machine.cores[i].info.label if i >= 0 else "a block that no core is free for" for i in absent]
+        peers = [i for i in absent if i >= 0]
         text = f"waits in SyncAll{where} for {', '.join(missing[:4]) or 'nobody'}{' ...' if len(missing) > 4 else ''}"
         return text, ((peers[0], "S") if peers else None)
     return f"waits for cross-core flag {arg}{where}: nobody sets it", None

@@ -29,96 +29,102 @@ FIRST_VICTIM = 3
 MODES = {"": NORMAL, "disable": BYPASS, "notalloc_keep": NO_ALLOCATE, "first_victim": FIRST_VICTIM, "persistent": NORMAL}
 
 
-@njit(cache=True, inline="always")  # type: ignore[untyped-decorator]
-def _victim(row: int, tags: Tags, used: Tags) -> int:
-    """Least recently used way of a set."""
-    victim = 0
-    for way in range(1, tags.shape[1]):
-        if used[row, way] < used[row, victim]:
-            victim = way
-    return victim
-
-
-@njit(cache=True, inline="always")  # type: ignore[untyped-decorator]
-def _touch(
-    first: int, last: int, write: bool, mode: int, line: int, sector: int,
-    tags: Tags, used: Tags, valid: Marks, dirty: Marks, out: Ints,
-) -> None:  # fmt: skip
-    """One run of bytes [first, last): counts into `out` (hit bytes, miss bytes, evicted bytes, clock, pieces, runs)."""
-    sets, ways = tags.shape
-    number = first // line
-    row = number % sets
-    at = first
-    while at < last:
-        upto = min(last, (number + 1) * line)
-        nbytes = upto - at
-        if mode == 1:
-            out[1] += nbytes
-            at, number = upto, number + 1
-            continue
-        low = (at - number * line) // sector
-        high = (upto - 1 - number * line) // sector
-        mask = ((1 << (high - low + 1)) - 1) << low
-        out[3] += 1
-        tag = np.int32(number & 0x7FFFFFFF)
-        found = -1
-        for way in range(ways):  # no early exit: the loop becomes a handful of vector instructions
-            if tags[row, way] == tag:
-                found = way
-        if found >= 0:
-            missing = mask & ~valid[row, found]
-            if missing == 0:
-                out[0] += nbytes
-            else:
-                lacking = 0
-                for bit in range(low, high + 1):
-                    lacking += (missing >> bit) & 1
-                missed = nbytes * lacking // (high - low + 1)
-                out[0] += nbytes - missed
-                out[1] += missed
-                valid[row, found] |= mask
-            if write:
-                dirty[row, found] |= mask
-            used[row, found] = out[3]
-        else:
-            out[1] += nbytes
-            if mode != 2:
-                victim = _victim(row, tags, used)
-                bits = dirty[row, victim]
-                while bits:
-                    out[2] += sector * (bits & 1)
-                    bits >>= 1
-                tags[row, victim] = tag
-                valid[row, victim] = mask
-                dirty[row, victim] = mask if write else 0
-                used[row, victim] = 0 if mode == 3 else out[3]
-        at, number = upto, number + 1
-        row += 1
-        if row == sets:
-            row = 0
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _starts(base: int, run: Ints, out: Ints) -> None:
+    """Start addresses of all runs of one row of `Transfer.src_runs`, in order."""
+    at = 0
+    for a in range(run[2]):
+        for b in range(run[4]):
+            for c in range(run[6]):
+                for d in range(run[8]):
+                    for e in range(run[10]):
+                        out[at] = base + run[0] + a * run[3] + b * run[5] + c * run[7] + d * run[9] + e * run[11]
+                        at += 1
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _access(
-    base: int, runs: Ints, write: bool, mode: int, line: int, sector: int, piece: int,
+def _touch(
+    starts: Ints, size: int, write: bool, mode: int, line: int, sector: int, piece: int, ways: int,
     tags: Tags, used: Tags, valid: Marks, dirty: Marks, out: Ints,
 ) -> None:  # fmt: skip
-    """All runs of a transfer at device address `base` (`Transfer.src_runs` columns)."""
-    out[0] = out[1] = out[2] = out[4] = out[5] = 0
-    for k in range(runs.shape[0]):
-        size = runs[k, 1]
-        for a in range(runs[k, 2]):
-            for b in range(runs[k, 4]):
-                for c in range(runs[k, 6]):
-                    for d in range(runs[k, 8]):
-                        for e in range(runs[k, 10]):
-                            at = (
-                                base + runs[k, 0] + a * runs[k, 3] + b * runs[k, 5] + c * runs[k, 7]
-                                + d * runs[k, 9] + e * runs[k, 11]
-                            )  # fmt: skip
-                            _touch(at, at + size, write, mode, line, sector, tags, used, valid, dirty, out)
-                            out[4] += ((at + size - 1) // piece - at // piece + 1) * piece
-                            out[5] += 1
+    """Runs of `size` bytes at `starts`: adds to `out` (hit bytes, miss bytes, evicted bytes, clock, bytes in whole pieces).
+
+    One flat loop over local numbers on purpose: this is the innermost loop of big runs, and numba keeps it in registers.
+    """
+    sets = tags.size // ways
+    hits = misses = evicted = pieces = 0
+    clock = out[3]
+    for k in range(starts.size):
+        at = starts[k]
+        last = at + size
+        pieces += ((last - 1) // piece - at // piece + 1) * piece
+        number = at // line
+        row = (number % sets) * ways
+        while at < last:
+            begin = number * line
+            upto = min(last, begin + line)
+            nbytes = upto - at
+            if mode == BYPASS:
+                misses += nbytes
+                at = upto
+                number += 1
+                continue
+            mask = 255
+            if nbytes < line:
+                low = (at - begin) // sector
+                high = (upto - 1 - begin) // sector
+                mask = ((1 << (high - low + 1)) - 1) << low
+            tag = np.int32(number & 0x7FFFFFFF)
+            clock += 1
+            found = -1
+            for way in range(row, row + ways):
+                if tags[way] == tag:
+                    found = way
+                    break
+            if found >= 0:
+                missing = mask & ~valid[found]
+                if missing == 0:
+                    hits += nbytes
+                else:
+                    lacking = 0
+                    asked = 0
+                    for bit in range(8):
+                        lacking += (missing >> bit) & 1
+                        asked += (mask >> bit) & 1
+                    missed = nbytes * lacking // asked
+                    hits += nbytes - missed
+                    misses += missed
+                    valid[found] |= mask
+                if write:
+                    dirty[found] |= mask
+                used[found] = clock
+            else:
+                misses += nbytes
+                if mode != NO_ALLOCATE:
+                    victim = row
+                    for way in range(row + 1, row + ways):
+                        if used[way] < used[victim]:
+                            victim = way
+                    bits = dirty[victim]
+                    if bits == 255:
+                        evicted += line
+                    else:
+                        for bit in range(8):
+                            evicted += sector * ((bits >> bit) & 1)
+                    tags[victim] = tag
+                    valid[victim] = mask
+                    dirty[victim] = mask if write else 0
+                    used[victim] = 0 if mode == FIRST_VICTIM else clock
+            at = upto
+            number += 1
+            row += ways
+            if row == sets * ways:
+                row = 0
+    out[0] += hits
+    out[1] += misses
+    out[2] += evicted
+    out[3] = clock
+    out[4] += pieces
 
 
 @dataclass(slots=True)
@@ -133,27 +139,42 @@ class Access:
 
 
 class L2Cache:
-    """Tags of the shared L2. `capacity`, `line`, `sector`, `piece` in bytes."""
+    """Tags of the shared L2. `capacity`, `line`, `sector`, `piece` in bytes; a line has at most eight sectors."""
 
     def __init__(self, capacity: int, line: int, sector: int, ways: int, piece: int) -> None:
         sets = max(capacity // line // ways, 1)
-        self.line, self.sector, self.piece = line, sector, piece
-        self._tags = np.full((sets, ways), -1, np.int32)
-        self._used = np.zeros((sets, ways), np.int32)
-        self._valid = np.zeros((sets, ways), np.uint8)
-        self._dirty = np.zeros((sets, ways), np.uint8)
-        self._out = np.zeros(6, np.int64)
+        self.line, self.sector, self.piece, self.ways = line, sector, piece, ways
+        self._tags = np.full(sets * ways, -1, np.int32)
+        self._used = np.zeros(sets * ways, np.int32)
+        self._valid = np.zeros(sets * ways, np.uint8)
+        self._dirty = np.zeros(sets * ways, np.uint8)
+        self._out = np.zeros(5, np.int64)
+        self._starts = np.zeros(1, np.int64)
         self.hit_bytes = 0
         self.miss_bytes = 0
         self.evicted_bytes = 0
 
     def access(self, base: int, runs: Ints, write: bool, mode: str = "") -> Access:
         """Look up one transfer whose GM operand starts at device address `base`; `mode` as `GlobalTensor.l2_hint`."""
-        out = self._out
-        _access(base, runs, write, MODES[mode], self.line, self.sector, self.piece, self._tags, self._used, self._valid,
-                self._dirty, out)  # fmt: skip
-        hit, missed, evicted, _, pieces, count = out.tolist()
+        out, total = self._out, 0
+        out[0] = out[1] = out[2] = out[4] = 0
+        for run, (size, count) in zip(runs, _counts(runs), strict=True):
+            if count == 1:
+                starts = self._starts
+                starts[0] = base + run[0]
+            else:
+                starts = np.empty(count, np.int64)
+                _starts(base, run, starts)
+            _touch(starts, size, write, MODES[mode], self.line, self.sector, self.piece, self.ways, self._tags,
+                   self._used, self._valid, self._dirty, out)  # fmt: skip
+            total += count
+        hit, missed, evicted, _, pieces = out.tolist()
         self.hit_bytes += hit
         self.miss_bytes += missed
         self.evicted_bytes += evicted
-        return Access(hit, missed, evicted, pieces, count)
+        return Access(hit, missed, evicted, pieces, total)
+
+
+def _counts(runs: Ints) -> list[tuple[int, int]]:
+    """(bytes of one run, how many) for every row of runs."""
+    return [(row[1], row[2] * row[4] * row[6] * row[8] * row[10]) for row in runs.tolist()]

@@ -15,7 +15,6 @@ from typing import Any
 import simpy
 from simpy.events import URGENT
 
-from aicore_sim.engine.atomics import AtomicEffect
 from aicore_sim.instructions.base import Effect, Op, Pipe
 from aicore_sim.kernel.program import Entry
 from aicore_sim.memory import Buffer
@@ -42,9 +41,6 @@ class InFlight:
         self.writes: list[Span] = [(bufs[i], offs[i] + lo, offs[i] + hi) for i, lo, hi in op.writes]
         self.reads: list[Span] = [(bufs[i], offs[i] + lo, offs[i] + hi) for i, lo, hi in op.reads]
         self.effect: Effect = op.effect  # type: ignore[assignment]
-        if entry.mode is not None and entry.mode[0] and entry.mode[1] is not None:
-            _, lo, hi = op.writes[0]
-            self.effect = AtomicEffect(self.effect, lo, hi, entry.mode[0], entry.mode[1])
         self.done = 0
         self.shares = 1
 

@@ -55,8 +55,7 @@ class Machine:
         )  # fmt: skip
         self.landing = Landing(self.env, hardware_order(card.npu_arch != 2201)) if data else None
         self._miss_latency: dict[str, int] = {}
-        self._sync: Rendezvous | None = None
-        self._sync_counters: dict[int, Counter] = {}
+        self._sync: dict[str, tuple[Rendezvous, dict[int, Counter]]] = {}
         self._blocks: deque[BlockFactory] = deque()
         self._bound: dict[int, deque[BlockFactory]] = {}
         self.cross: CrossCore
@@ -109,19 +108,25 @@ class Machine:
         return found
 
     def sync_all(self, core: Core, scope: str, tick: int) -> Counter:
-        """`core` arrives at a SyncAll of all blocks of the launch; returns the counter that its wait takes from."""
-        if self._sync is None:
-            members = [c.index for c in self.cores if scope == "mix" or c.kind != "aic"]
-            for index in members:
-                self._sync_counters[index] = Counter()
-            # Blocks beyond the cores never arrive while the first ones wait: they are participants all the same.
-            ghosts = [-1 - i for i in range(max(self.participants - len(self.cores), 0))]
-            self._sync = Rendezvous(members + ghosts, list(self._sync_counters.values()))
-        self._sync.put(core.index, tick)
-        return self._sync_counters[core.index]
+        """`core` arrives at a SyncAll; returns the counter that its wait takes from.
 
-    def missing_at_sync(self) -> list[int]:
-        return self._sync.missing() if self._sync is not None else []
+        Scope "mix" joins all cores, any other the cores of the caller's kind (spec api_semantics.md 11.5). Blocks beyond
+        the cores are participants that cannot arrive while the first ones wait.
+        """
+        key = "mix" if scope == "mix" else core.kind
+        if key not in self._sync:
+            members = [c.index for c in self.cores if key in ("mix", c.kind)]
+            counters = {index: Counter() for index in members}
+            ghosts = [-1 - i for i in range(max(self.participants - len(self.cores), 0))]
+            self._sync[key] = Rendezvous(members + ghosts, list(counters.values())), counters
+        rendezvous, counters = self._sync[key]
+        rendezvous.put(core.index, tick)
+        return counters[core.index]
+
+    def missing_at_sync(self, core: Core, scope: str) -> list[int]:
+        """Core indices (negative: blocks without a core) that a SyncAll still waits for."""
+        found = self._sync.get("mix" if scope == "mix" else core.kind)
+        return found[0].missing() if found is not None else []
 
     def scalar_row(self, core: Core, entry: Entry, index: int, start: int, end: int) -> None:
         """A row for what the scalar unit did itself."""

@@ -17,6 +17,7 @@ import simpy
 from aicore_sim.engine.columns import Cause
 from aicore_sim.engine.flags import Counter, Flag, Mutex
 from aicore_sim.engine.landing import InFlight
+from aicore_sim.engine.unit_flags import Blocks
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe
 from aicore_sim.kernel.program import Entry, Kind
 
@@ -218,12 +219,11 @@ class PipeUnit:
             machine.landing.finish_at(machine.landing.begin(entry, core.index, begin, end), end)
         return start, free, end, waited, 0
 
-    def _unit_flag_turn(self, entry: Entry, op: Op) -> Generator[simpy.Event, Any, slice]:
+    def _unit_flag_turn(self, entry: Entry, op: Op) -> Generator[simpy.Event, Any, Blocks]:
         """Sleep until every block's bit has been turned by an executed instruction; returns the blocks."""
         writer = op.pipe is Pipe.M
-        index, lo, hi = op.writes[0] if writer else op.reads[0]
-        flags = self.core.unit_flags()
-        where = flags.blocks(entry.offs[index] + lo, entry.offs[index] + hi)
+        flags, base = self.core.unit_flags(), entry.offs[0 if writer else 1]
+        where = flags.blocks([(base + lo, base + hi) for _, lo, hi in (op.writes if writer else op.reads)])
         while flags.must_sleep(where, writer):
             event = self.core.env.event()
             flags.sleepers.append(event)
@@ -233,7 +233,7 @@ class PipeUnit:
         return where
 
     def _global(
-        self, entry: Entry, op: Op, start: int, begin: int, where: slice | None
+        self, entry: Entry, op: Op, start: int, begin: int, where: Blocks | None
     ) -> Generator[simpy.Event, Any, tuple[int, int, int, int, int]]:
         """A transfer to or from GM: L2 look-up by address, then a flow through port, L2 and memory."""
         core = self.core
@@ -242,7 +242,7 @@ class PipeUnit:
         assert isinstance(cost, GmTraffic)
         buffer = entry.bufs[op.gm_operand]
         address = buffer.base + entry.offs[op.gm_operand]
-        hint = entry.mode[2] if entry.mode is not None else ""
+        hint = entry.l2
         landing_entry = entry
         if op.through == "nddma":
             landing_entry, access = core.nddma_read(entry, op, address, hint)

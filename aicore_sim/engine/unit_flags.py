@@ -7,6 +7,7 @@ block whose bit is wrong; so its own schedule and the ticks it leaves behind fol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 BLOCK = 512
 Ints = NDArray[np.int64]
+Blocks = slice | Ints
+"""Numbers of blocks in ascending order: a slice where they follow each other."""
 
 
 class UnitFlags:
@@ -31,11 +34,14 @@ class UnitFlags:
         """Tick of the latest change of any bit: before it, waits are possible."""
         self.sleepers: list[Any] = []
 
-    def blocks(self, lo: int, hi: int) -> slice:
-        """Blocks of bytes [lo, hi)."""
-        return slice(lo // BLOCK, -(-hi // BLOCK))
+    def blocks(self, spans: Sequence[tuple[int, int]]) -> Blocks:
+        """Blocks that the byte ranges [lo, hi) touch."""
+        lo, hi = spans[0]
+        if len(spans) == 1:
+            return slice(lo // BLOCK, -(-hi // BLOCK))
+        return np.unique(np.concatenate([np.arange(lo // BLOCK, -(-hi // BLOCK)) for lo, hi in spans]))
 
-    def must_sleep(self, where: slice, writer: bool) -> bool:
+    def must_sleep(self, where: Blocks, writer: bool) -> bool:
         """True if a block's bit is wrong and nothing executed so far will turn it: wait for another instruction."""
         if not self.raised:
             return not writer
@@ -46,12 +52,12 @@ class UnitFlags:
         """True if no bit is up and none has changed since `start`: a writer meets no wait and leaves no trace."""
         return not self.raised and self.last_change <= start
 
-    def timeline(self, where: slice, start: int, work: int, writer: bool) -> Ints:
+    def timeline(self, where: Blocks, start: int, work: int, writer: bool) -> Ints:
         """Tick at which each block is worked off by an instruction that starts at `start` and alone needs `work` ticks.
 
         A block begins when the one before it is done and its own bit has turned; the last value is the end of the work.
         """
-        count = where.stop - where.start
+        count = where.stop - where.start if isinstance(where, slice) else where.size
         k: Ints = np.arange(count + 1, dtype=np.int64) * work // count
         if self.last_change <= start:
             straight: Ints = start + k[1:]
@@ -61,8 +67,8 @@ class UnitFlags:
         ready += k[1:]
         return ready
 
-    def leave(self, where: slice, done: Ints, writer: bool) -> None:
-        """Turn the bits (value 3) at the ticks `done`, and wake everybody who slept on a bit."""
+    def leave(self, where: Blocks, done: Ints, writer: bool) -> None:
+        """Turn the bits (value 3) at the ticks `done`, which ascend, and wake everybody who slept on a bit."""
         if writer:
             self.rose[where] = done
         else:
@@ -73,3 +79,9 @@ class UnitFlags:
         sleepers, self.sleepers = self.sleepers, []
         for event in sleepers:
             event.succeed()
+
+
+def in_words(where: Blocks) -> str:
+    """First and last block, for messages."""
+    first, last = (where.start, where.stop - 1) if isinstance(where, slice) else (int(where[0]), int(where[-1]))
+    return f"{first}..{last}"

@@ -14,6 +14,7 @@ from aicore_sim.instructions.base import (
     Op,
     Pipe,
     VectorWork,
+    cached_hash,
     check_fields,
     describe,
     movement,
@@ -64,6 +65,8 @@ class DataCopyParams:
     block_len: int = 0
     src_stride: int = 0
     dst_stride: int = 0
+
+    __hash__ = cached_hash
 
 
 @dataclass(frozen=True)

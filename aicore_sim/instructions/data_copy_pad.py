@@ -14,7 +14,7 @@ from typing import NamedTuple
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import GmTraffic, Op, check_fields, check_range, describe, movement
+from aicore_sim.instructions.base import GmTraffic, Op, cached_hash, check_fields, check_range, describe, movement
 from aicore_sim.instructions.data_copy import ARCH_950, DataCopyParams, route
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
@@ -42,6 +42,8 @@ class DataCopyExtParams:
     dst_stride: int = 0
     rsv: int = 0
 
+    __hash__ = cached_hash
+
 
 @dataclass(frozen=True)
 class DataCopyPadExtParams:
@@ -53,6 +55,8 @@ class DataCopyPadExtParams:
     right_padding: int = 0
     padding_value: float | int = 0
 
+    __hash__ = cached_hash
+
 
 @dataclass(frozen=True)
 class DataCopyPadParams:
@@ -62,6 +66,8 @@ class DataCopyPadParams:
     left_padding: int = 0
     right_padding: int = 0
     padding_value: int = 0
+
+    __hash__ = cached_hash
 
 
 class PadRegister(NamedTuple):

@@ -21,6 +21,7 @@ from aicore_sim.instructions.base import (
     GmTraffic,
     Op,
     Pipe,
+    cached_hash,
     camel,
     check_fields,
     check_range,
@@ -60,6 +61,8 @@ class FixpipeConfig:
     layout: int = ROW_MAJOR
     is_to_ub: bool = False
 
+    __hash__ = cached_hash
+
     @classmethod
     def cfg_nz(cls) -> FixpipeConfig:
         return cls(NZ)
@@ -89,6 +92,8 @@ class FixpipeParamsV220:
     relu_en: bool = False
     unit_flag: int = 0
     is_channel_split: bool = False
+
+    __hash__ = cached_hash
 
 
 FixpipeParamsM300 = FixpipeParamsV220
@@ -139,12 +144,16 @@ class FixpipeParamsArch3510:
     relu_scalar: int = 0
     vector_relu: int = 0
 
+    __hash__ = cached_hash
+
 
 FixpipeParamsC310 = FixpipeParamsArch3510
 """The same struct by its other name."""
 
 FixpipeParams = FixpipeParamsV220 | FixpipeParamsArch3510
 _MAX32 = 2**32 - 1
+_MOST_RANGES = 512
+"""Column blocks that are listed one by one; L0C has no room for more that lie apart by a unit flag or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +200,25 @@ def build(
         cost = GmTraffic(path, nbytes, rows, False, "nz2nz" if nz else "nz2nd", _COST_NAMES[dst.name])
     else:
         cost = FixWork(path, _COST_NAMES[dst.name], nbytes)
-    end = (plan.count - 1) * plan.src_matrix + (blocks - 1) * plan.src_pitch + plan.m * L0C_ROW
     return Op(
         API, Pipe.FIX, cost, path=path, nbytes=nbytes, effect=FixpipeEffect(plan, src, dst, bool(params.relu_en)),
-        reads=((1, 0, end),), writes=((0, *footprint.dst_range),), gm_operand=0 if dst_kind == "GM" else -1,
+        reads=_l0c_ranges(plan, blocks), writes=((0, *footprint.dst_range),), gm_operand=0 if dst_kind == "GM" else -1,
         gm_runs=footprint.dst_runs if dst_kind == "GM" else None, unit_flag=unit_flag,
         aligns=(1 if dst_kind == "GM" and not nz else BLOCK_BYTES, L0C_ROW), detail=describe(params), warnings=warnings,
     )  # fmt: skip
+
+
+def _l0c_ranges(plan: _Plan, blocks: int) -> tuple[tuple[int, int, int], ...]:
+    """(operand, lo, hi) of the bytes of L0C that are read: one range for each column block unless they form one.
+
+    Exact, because unit flags belong to the bytes an instruction touches: Fixpipes may share a tile by rows (spec 17.1).
+    """
+    size = plan.m * L0C_ROW
+    end = (plan.count - 1) * plan.src_matrix + (blocks - 1) * plan.src_pitch + size
+    if end == plan.count * blocks * size or plan.count * blocks > _MOST_RANGES:
+        return ((1, 0, end),)
+    starts = [i * plan.src_matrix + j * plan.src_pitch for i in range(plan.count) for j in range(blocks)]
+    return tuple((1, start, start + size) for start in starts)
 
 
 # ---- checks -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES, DataType
 from aicore_sim.errors import ParameterError
-from aicore_sim.instructions.base import CostKey, GmTraffic, OnChip, Op, Pipe, check_fields, describe, movement
+from aicore_sim.instructions.base import (
+    CostKey,
+    GmTraffic,
+    OnChip,
+    Op,
+    Pipe,
+    cached_hash,
+    check_fields,
+    describe,
+    movement,
+)
 from aicore_sim.instructions.cube_layout import SIDE, local_align, require_dtype, rows_for, shared_digits
 from aicore_sim.transfer import Copy, Transfer, strided_copy
 
@@ -30,6 +40,8 @@ class LoadData2DParamsV2:
     dst_stride: int = 0
     if_transpose: bool = False
     sid: int = 0
+
+    __hash__ = cached_hash
 
 
 _RANGES = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import OnChip, Op, Pipe, check_fields, check_range, describe, movement
+from aicore_sim.instructions.base import OnChip, Op, Pipe, cached_hash, check_fields, check_range, describe, movement
 from aicore_sim.instructions.cube_layout import SIDE, align_up, ceil_div, local_align, require_dtype, rows_for
 from aicore_sim.instructions.img2col import Place, Window, lower
 
@@ -47,6 +47,8 @@ class LoadData3DParamsV2:
     filter_size_w: bool = False
     filter_size_h: bool = False
     f_matrix_ctrl: bool = False
+
+    __hash__ = cached_hash
 
     def __post_init__(self) -> None:
         if not isinstance(self.pad_list, tuple):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import CubeWork, Op, Pipe, check_fields, describe
+from aicore_sim.instructions.base import CubeWork, Op, Pipe, cached_hash, check_fields, describe
 from aicore_sim.instructions.cube_layout import (
     DEFINED_WORD,
     L0C_BLOCK,
@@ -57,6 +57,8 @@ class MmadParams:
     cmatrix_init_val: bool | None = None
     k_direction_align: bool = False
     disable_gemv: bool = False
+
+    __hash__ = cached_hash
 
 
 def build(

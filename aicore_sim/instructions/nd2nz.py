@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import GmTraffic, Op, Pipe, check_fields, describe, movement
+from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, check_fields, describe, movement
 from aicore_sim.instructions.data_copy import API, ARCH_950, route
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
@@ -39,6 +39,8 @@ class Nd2NzParams:
     dst_nz_n_stride: int
     dst_nz_matrix_stride: int
 
+    __hash__ = cached_hash
+
 
 @dataclass(frozen=True)
 class Dn2NzParams:
@@ -52,6 +54,8 @@ class Dn2NzParams:
     dst_nz_c0_stride: int = 0
     dst_nz_n_stride: int = 0
     dst_nz_matrix_stride: int = 0
+
+    __hash__ = cached_hash
 
 
 @dataclass(frozen=True)

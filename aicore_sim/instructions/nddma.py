@@ -17,7 +17,7 @@ import numpy as np
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError
-from aicore_sim.instructions.base import GmTraffic, Op, Pipe, camel, movement
+from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, camel, movement
 from aicore_sim.instructions.data_copy import API, route
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Runs, Step, Transfer, strided_copy, strided_fill, strided_runs
@@ -53,6 +53,8 @@ class NdDmaLoopInfo:
     loop_lp_size: Sequence[int] | int = 0
     loop_rp_size: Sequence[int] | int = 0
 
+    __hash__ = cached_hash
+
     def __post_init__(self) -> None:
         for field in _FIELDS:
             object.__setattr__(self, field, _loop(field, getattr(self, field)))
@@ -65,6 +67,8 @@ class NdDmaParams:
     loop_info: NdDmaLoopInfo
     constant_value: float | int | None = None
 
+    __hash__ = cached_hash
+
 
 @dataclass(frozen=True)
 class NdDmaConfig:
@@ -74,6 +78,8 @@ class NdDmaConfig:
     loop_lp_size: int = UNSET_PAD
     loop_rp_size: int = UNSET_PAD
     asc_optimize: bool = False
+
+    __hash__ = cached_hash
 
 
 MultiCopyLoopInfo = NdDmaLoopInfo

@@ -16,7 +16,7 @@ import numpy as np
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import Op, Pipe, VectorWork, check_range
+from aicore_sim.instructions.base import Op, Pipe, VectorWork, cached_hash, check_range
 from aicore_sim.instructions.element_value import element_bytes, overflows
 from aicore_sim.instructions.vector_effect import Blocks, Bools, CountEffect, MaskEffect
 from aicore_sim.instructions.vector_math import RULES, Array, Function
@@ -39,6 +39,8 @@ class UnaryRepeatParams:
     dst_rep_stride: int = 8
     src_rep_stride: int = 8
 
+    __hash__ = cached_hash
+
 
 @dataclass(frozen=True)
 class BinaryRepeatParams:
@@ -50,6 +52,8 @@ class BinaryRepeatParams:
     dst_rep_stride: int = 8
     src0_rep_stride: int = 8
     src1_rep_stride: int = 8
+
+    __hash__ = cached_hash
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from aicore_sim import dtypes
 from aicore_sim.dtypes import DataType
 from aicore_sim.kernel.structs import Struct
 from aicore_sim.kernel.values import ConstExpr
@@ -128,10 +127,3 @@ def as_numpy(value: Any) -> NDArray[Any]:
         return raw.view(ml_dtypes.bfloat16)
     found: NDArray[Any] = tensor.numpy()
     return found
-
-
-def array_dtype(value: Any) -> DataType:
-    """Element type of an array argument. Raises ParameterError for types without a device type."""
-    if isinstance(value, MockTensor):
-        return value.dtype
-    return dtypes.of_numpy(as_numpy(value).dtype)

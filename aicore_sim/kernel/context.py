@@ -169,10 +169,7 @@ class Recorder:
             op = atomic_variant(op, self.atomic, self.ops)
         entry = Entry(Kind.EXEC, op.pipe, line, op, tuple(bufs), tuple(offs))
         if op.gm_operand >= 0:
-            tensor = operands[op.gm_operand]
-            atomic = self.atomic if op.gm_operand == 0 else ""
-            if atomic or tensor.l2_hint:
-                entry.mode = (atomic, self.state.get("atomic_dtype"), tensor.l2_hint)
+            entry.l2 = operands[op.gm_operand].l2_hint
         if self.before is not None:
             self.before(entry)
         program = self.program
@@ -198,6 +195,8 @@ class Recorder:
 
     def append(self, entry: Entry) -> None:
         """Append a prepared entry and hand over to the engine when the lead is used up."""
+        if self.auto is not None and entry.kind is Kind.SCALAR:
+            self.auto.before_scalar(self, entry)
         if self.before is not None:
             self.before(entry)
         program = self.program

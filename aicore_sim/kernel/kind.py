@@ -157,6 +157,8 @@ def _attribute(node: ast.Attribute, names: Mapping[str, Any]) -> Iterator[str]:
     owner = _resolve(node.value, names)
     if owner is TPosition or (isinstance(node.value, ast.Attribute) and node.value.attr == "TPosition"):
         yield from _position(node.attr)
+    elif isinstance(owner, ModuleType) and _is_ours(owner.__name__) and owner.__name__.rpartition(".")[2] == "te":
+        yield "cube"  # the Tensor API serves the cube's memories only
     elif isinstance(owner, ModuleType) and _is_ours(owner.__name__):
         yield from _named(node.attr)
         yield from _value(getattr(owner, node.attr, None))

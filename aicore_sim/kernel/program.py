@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from aicore_sim.dtypes import DataType
 from aicore_sim.instructions.base import Op, Pipe
 from aicore_sim.memory import Buffer
 
@@ -34,11 +33,11 @@ class Entry:
 
     `bufs` and `offs` are the operands (destination first) as buffers and byte offsets; `line` indexes the session's
     table of kernel source lines. `arg` depends on the kind: (event code, id) for flags, (flag id, mode) for cross-core
-    flags, the id for Mutex. `mode` is None or (atomic operation, its element type, L2 hint) of the GM operand. The scalar unit
+    flags, the id for Mutex. `l2` is the L2 hint of the GM operand. The scalar unit
     sets `issue`, the tick at which the entry is in its queue, and `why`, the Cause that kept it from issuing earlier.
     """
 
-    __slots__ = ("arg", "bufs", "issue", "kind", "line", "mode", "offs", "op", "pipe", "why")
+    __slots__ = ("arg", "bufs", "issue", "kind", "l2", "line", "offs", "op", "pipe", "why")
     issue: int
     why: int
 
@@ -59,4 +58,4 @@ class Entry:
         self.offs = offs
         self.line = line
         self.arg = arg
-        self.mode: tuple[str, DataType | None, str] | None = None
+        self.l2 = ""

@@ -14,7 +14,7 @@ from aicore_sim.errors import DeadlockError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import HardEvent, TPosition
-from aicore_sim.kernel.events import locks, pipes_of, pools, uses_locks
+from aicore_sim.kernel.events import locks, pipes_of, pools, reverse, uses_locks
 from aicore_sim.kernel.program import Kind
 from aicore_sim.kernel.tensor import LocalTensor
 from aicore_sim.kernel.values import RuntimeInt
@@ -39,7 +39,6 @@ _ENDS = {
 """Source and destination position of TQue<position>."""
 
 _POSITION_PIPE = {TPosition.VECIN: Pipe.MTE2, TPosition.VECCALC: Pipe.V, TPosition.VECOUT: Pipe.MTE3}
-_PIPE_EVENT = {(event.source, event.destination): event for event in HardEvent if event.source is not event.destination}
 
 
 class Slot:
@@ -82,7 +81,7 @@ class TQueBind:
         self.kind = destination if destination != "GM" else source
         self.position = self.dst if destination != "GM" else self.src
         self.ready = ready
-        self.free = _PIPE_EVENT[ready.destination, ready.source]
+        self.free = reverse(ready)
         self.producer, self.consumer = ready.source, ready.destination
         self.locked = uses_locks(rec)
         if self.locked and source == destination == "UB":

@@ -165,7 +165,7 @@ def test_ceildiv_on_both_kinds() -> None:
     assert ceildiv(RuntimeInt(-10), 4) == -2
 
 
-def test_compile_time_helpers() -> None:
+def test_compile_time_functions() -> None:
     values.static_assert(True)
     with pytest.raises(ParameterError, match="tile too big"):
         values.static_assert(False, "tile too big")
