@@ -15,7 +15,7 @@ from aicore_sim.engine.nddma_cache import NddmaCache, patched_source
 from aicore_sim.engine.pipes import PipeUnit
 from aicore_sim.engine.scalar import ScalarUnit
 from aicore_sim.engine.unit_flags import UnitFlags
-from aicore_sim.instructions.base import Op, Pipe
+from aicore_sim.instructions.base import GmTraffic, Op, Pipe
 from aicore_sim.kernel.program import Entry
 from aicore_sim.memory import Buffer
 
@@ -67,7 +67,8 @@ class Core:
         if card.has("nddma.cache_bytes") and kind != "aic":
             self.nddma = NddmaCache(int(card.value("nddma.cache_bytes")), int(card.value("nddma.line")),
                                     int(card.value("nddma.ways")))  # fmt: skip
-        self._flags: dict[int, Flag] = {}
+        self.flags: dict[int, Flag] = {}
+        """Event flags made so far, by event code * 64 + id."""
         self._mutexes: dict[int, Mutex] = {}
         self._unit_flags: UnitFlags | None = None
 
@@ -80,14 +81,14 @@ class Core:
 
     def flag(self, key: int) -> Flag:
         """The event flag HardEvent * 64 + id."""
-        found = self._flags.get(key)
+        found = self.flags.get(key)
         if found is None:
-            found = self._flags[key] = Flag()
+            found = self.flags[key] = Flag()
         return found
 
     def flags_up(self) -> list[int]:
         """Keys of the flags that are set and were never waited for."""
-        return sorted(key for key, flag in self._flags.items() if flag.fires is not None)
+        return sorted(key for key, flag in self.flags.items() if flag.fires is not None)
 
     def mutex(self, ident: int) -> Mutex:
         found = self._mutexes.get(ident)
@@ -106,12 +107,13 @@ class Core:
 
     def nddma_read(self, entry: Entry, op: Op, address: int, hint: str) -> tuple[Entry, Access]:
         """An NDDMA copy through this core's cache: (entry whose source shows the cache's bytes, traffic behind it)."""
-        assert self.nddma is not None
+        assert self.nddma is not None and isinstance(op.cost, GmTraffic)
         source = entry.bufs[1]
         found = self.nddma.read(source, address, op.gm_runs)
-        access = Access(0, 0, 0, 0, found.hits + found.misses)
+        access = Access(0, 0, 0, 0, 0, 0)
         if found.misses:
             access = self.machine.l2.access(0, found.missed_runs, False, hint)
+        access.runs = op.cost.rows  # its own, whatever the cache leaves of them for L2
         if found.stale:
             lo, hi = op.reads[0][1] + entry.offs[1], op.reads[0][2] + entry.offs[1]
             view = patched_source(source, min(lo, found.stale[0][0]), max(hi, max(a + b.size for a, b in found.stale)),

@@ -47,12 +47,14 @@ def _touch(
     starts: Ints, size: int, write: bool, mode: int, line: int, sector: int, piece: int, ways: int,
     tags: Tags, used: Tags, valid: Marks, dirty: Marks, out: Ints,
 ) -> None:  # fmt: skip
-    """Runs of `size` bytes at `starts`: adds to `out` (hit bytes, miss bytes, evicted bytes, clock, bytes in whole pieces).
+    """Runs of `size` bytes at `starts`: adds to `out` (hit, missed, evicted bytes, clock, whole pieces, whole missed sectors).
 
     One flat loop over local numbers on purpose: this is the innermost loop of big runs, and numba keeps it in registers.
     """
     sets = tags.size // ways
-    hits = misses = evicted = pieces = 0
+    sectors = line // sector
+    full = (1 << sectors) - 1
+    hits = misses = evicted = pieces = fetched = 0
     clock = out[3]
     for k in range(starts.size):
         at = starts[k]
@@ -64,16 +66,18 @@ def _touch(
             begin = number * line
             upto = min(last, begin + line)
             nbytes = upto - at
+            mask = full
+            asked = sectors
+            if nbytes < line:
+                low = (at - begin) // sector
+                asked = (upto - 1 - begin) // sector - low + 1
+                mask = ((1 << asked) - 1) << low
             if mode == BYPASS:
                 misses += nbytes
+                fetched += asked
                 at = upto
                 number += 1
                 continue
-            mask = 255
-            if nbytes < line:
-                low = (at - begin) // sector
-                high = (upto - 1 - begin) // sector
-                mask = ((1 << (high - low + 1)) - 1) << low
             tag = np.int32(number & 0x7FFFFFFF)
             clock += 1
             found = -1
@@ -87,10 +91,9 @@ def _touch(
                     hits += nbytes
                 else:
                     lacking = 0
-                    asked = 0
-                    for bit in range(8):
+                    for bit in range(sectors):
                         lacking += (missing >> bit) & 1
-                        asked += (mask >> bit) & 1
+                    fetched += lacking
                     missed = nbytes * lacking // asked
                     hits += nbytes - missed
                     misses += missed
@@ -100,16 +103,17 @@ def _touch(
                 used[found] = clock
             else:
                 misses += nbytes
+                fetched += asked
                 if mode != NO_ALLOCATE:
                     victim = row
                     for way in range(row + 1, row + ways):
                         if used[way] < used[victim]:
                             victim = way
                     bits = dirty[victim]
-                    if bits == 255:
+                    if bits == full:
                         evicted += line
                     else:
-                        for bit in range(8):
+                        for bit in range(sectors):
                             evicted += sector * ((bits >> bit) & 1)
                     tags[victim] = tag
                     valid[victim] = mask
@@ -125,17 +129,23 @@ def _touch(
     out[2] += evicted
     out[3] = clock
     out[4] += pieces
+    out[5] += fetched * sector
 
 
 @dataclass(slots=True)
 class Access:
-    """Result of one look-up, in bytes, `pieces` = requested bytes rounded out to whole access units, `runs` counted."""
+    """Result of one look-up, in bytes; `runs` counted.
+
+    `pieces` = requested bytes rounded out to whole access units, `fetched` = missed bytes rounded out to whole sectors, which is
+    what memory has to move.
+    """
 
     hit: int
     missed: int
     evicted: int
     pieces: int
     runs: int
+    fetched: int
 
 
 class L2Cache:
@@ -145,10 +155,10 @@ class L2Cache:
         sets = max(capacity // line // ways, 1)
         self.line, self.sector, self.piece, self.ways = line, sector, piece, ways
         self._tags = np.full(sets * ways, -1, np.int32)
-        self._used = np.zeros(sets * ways, np.int32)
+        self._used = np.full(sets * ways, -1, np.int32)  # free ways go first, even before a first victim
         self._valid = np.zeros(sets * ways, np.uint8)
         self._dirty = np.zeros(sets * ways, np.uint8)
-        self._out = np.zeros(5, np.int64)
+        self._out = np.zeros(6, np.int64)
         self._starts = np.zeros(1, np.int64)
         self.hit_bytes = 0
         self.miss_bytes = 0
@@ -157,7 +167,7 @@ class L2Cache:
     def access(self, base: int, runs: Ints, write: bool, mode: str = "") -> Access:
         """Look up one transfer whose GM operand starts at device address `base`; `mode` as `GlobalTensor.l2_hint`."""
         out, total = self._out, 0
-        out[0] = out[1] = out[2] = out[4] = 0
+        out[0] = out[1] = out[2] = out[4] = out[5] = 0
         for run, (size, count) in zip(runs, _counts(runs), strict=True):
             if count == 1:
                 starts = self._starts
@@ -168,11 +178,11 @@ class L2Cache:
             _touch(starts, size, write, MODES[mode], self.line, self.sector, self.piece, self.ways, self._tags,
                    self._used, self._valid, self._dirty, out)  # fmt: skip
             total += count
-        hit, missed, evicted, _, pieces = out.tolist()
+        hit, missed, evicted, _, pieces, fetched = out.tolist()
         self.hit_bytes += hit
         self.miss_bytes += missed
         self.evicted_bytes += evicted
-        return Access(hit, missed, evicted, pieces, total)
+        return Access(hit, missed, evicted, pieces, total, fetched)
 
 
 def _counts(runs: Ints) -> list[tuple[int, int]]:

@@ -48,16 +48,21 @@ class PipeUnit:
         self.depth = depth
         self.credits = depth
         self.released: deque[int] = deque()
-        self.pushed = 0
-        self.done = 0
         self.t = 0
         self.max_end = 0
-        self.last_issue = 0
+        self.last_issue = -1
+        """Tick of the last entry put into the queue; -1 if there was none."""
         self.sleeper: simpy.Event | None = None
         self.scalar_sleeper: simpy.Event | None = None
         self.current: Entry | None = None
         self.blocked: tuple[str, Any] | None = None
-        self._word = core.index << CORE_SHIFT | int(pipe) << PIPE_SHIFT
+        word = core.index << CORE_SHIFT | int(pipe) << PIPE_SHIFT
+        self._words = [word | kind << KIND_SHIFT for kind in range(len(Kind))]
+
+    @property
+    def drained(self) -> bool:
+        """True if everything put into the queue so far has been taken up."""
+        return self.last_issue < 0 or self.sleeper is not None
 
     def run(self) -> Process:
         """The process. It never ends by itself; the simulation ends when nothing is scheduled any more."""
@@ -67,15 +72,18 @@ class PipeUnit:
         timing = machine.timing
         price = machine.price
         set_cost, wait_cost, barrier_cost = timing.set_flag, timing.wait_flag, timing.barrier
-        flag_of = core.flag
+        flags, flag_of = core.flags, core.flag
         data = machine.data
-        word = self._word
+        words = self._words
         is_cube = self.pipe is Pipe.M
         t = 0
         while True:
             if not queue:
                 self.t = t
                 self.sleeper = event = env.event()
+                if self.scalar_sleeper is not None:
+                    self.scalar_sleeper.succeed()
+                    self.scalar_sleeper = None
                 yield event
                 continue
             entry = queue.popleft()
@@ -102,7 +110,7 @@ class PipeUnit:
             elif kind == 2:  # WAIT_FLAG
                 event_id, ident = entry.arg
                 arg = event_id * 64 + ident
-                flag = flag_of(arg)
+                flag = flags.get(arg) or flag_of(arg)
                 if flag.fires is None:
                     self.current = entry
                     yield self._sleep_on_flag(flag, "wait", arg)
@@ -111,7 +119,7 @@ class PipeUnit:
             elif kind == 1:  # SET_FLAG
                 event_id, ident = entry.arg
                 arg = event_id * 64 + ident
-                flag = flag_of(arg)
+                flag = flags.get(arg) or flag_of(arg)
                 if flag.fires is not None:
                     self.current = entry
                     yield self._sleep_on_flag(flag, "set", arg)
@@ -127,10 +135,8 @@ class PipeUnit:
                 self.current = None
                 end = t
             keep(pack(
-                word | kind << KIND_SHIFT | entry.why << WHY_SHIFT,
-                index, arg, entry.line, entry.issue, start, t, end, waited,
+                words[kind] | entry.why << WHY_SHIFT, index, arg, entry.line, entry.issue, start, t, end, waited,
             ))  # fmt: skip
-            self.done += 1
             released.append(t)
             if self.scalar_sleeper is not None:
                 self.t = t
@@ -262,7 +268,9 @@ class PipeUnit:
         flight: InFlight | None = None
         if machine.landing is not None and op.effect is not None:
             flight = machine.landing.begin(landing_entry, core.index, begin, begin + private + latency)
-        memory = (access.missed if cost.is_read or hint == "disable" else 0) + access.evicted
+        # A store that L2 keeps costs memory nothing until its line is written back.
+        to_memory = cost.is_read or hint in ("disable", "notalloc_keep")
+        memory = (access.fetched if to_memory else 0) + access.evicted
         finished = core.env.event()
 
         def ended(port: int, l2: int, hbm: int) -> None:

@@ -90,7 +90,6 @@ class ScalarUnit:
                     entry.issue = t
                     entry.why = self._stall if self._stall_until > unit.last_issue else 9
                     unit.last_issue = t
-                    unit.pushed += 1
                     unit.queue.append(entry)
                     if unit.sleeper is not None:
                         unit.sleeper.succeed()
@@ -217,7 +216,7 @@ class ScalarUnit:
         for unit in self.core.units:
             if unit is None or unit.pipe is Pipe.S:
                 continue
-            while unit.done < unit.pushed:
+            while not unit.drained:
                 unit.scalar_sleeper = event = self.core.env.event()
                 self.blocked = ("drain", unit.pipe)
                 yield event

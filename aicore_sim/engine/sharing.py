@@ -28,13 +28,6 @@ _EPS = 1e-6
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _advance(flows: Floats, n: int, dt: float) -> None:
-    for i in range(n):
-        flows[i, _LEFT] -= flows[i, _RATE] * dt
-        flows[i, _T0 + int(flows[i, _LIMIT])] += dt
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
 def _share(flows: Floats, n: int, capacity: Floats) -> float:
     """Fill in rate and limit of the first n flows; returns the time until the first of them ends (inf if none)."""
     slack = capacity.copy()
@@ -82,6 +75,30 @@ def _share(flows: Floats, n: int, capacity: Floats) -> float:
     return max(first, 0.0)
 
 
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _step(flows: Floats, n: int, dt: float, capacity: Floats, ended: Floats) -> tuple[int, float]:
+    """Advance the first n flows by dt, take out those that are through (their row and times go to `ended`), share anew.
+
+    Returns how many are left and the time until the next one ends.
+    """
+    left = 0
+    out = 0
+    for i in range(n):
+        flows[i, _LEFT] -= flows[i, _RATE] * dt
+        if flows[i, _RATE] > 0.0:
+            flows[i, _T0 + int(flows[i, _LIMIT])] += dt
+        if flows[i, _LEFT] <= _EPS * max(flows[i, _RATE], 1.0):
+            ended[out, 0] = i
+            for c in range(3):
+                ended[out, 1 + c] = flows[i, _T0 + c]
+            out += 1
+        else:
+            if left < i:
+                flows[left] = flows[i]
+            left += 1
+    return left, _share(flows, left, capacity)
+
+
 @dataclass(slots=True)
 class Solo:
     """One flow by itself: bytes left, private rate, use of the L2 and of memory for each byte moved."""
@@ -125,7 +142,8 @@ class SharedBandwidth:
         self.contention = contention
         self._limits = (l2_read, l2_write, memory)
         self._capacity = np.array(self._limits, np.float64)
-        self._flows = np.zeros((64, _COLUMNS), np.float64)
+        self._flows = np.zeros((256, _COLUMNS), np.float64)
+        self._ended = np.zeros((256, 4), np.float64)
         self._ends: list[OnEnd] = []
         self._last = 0
         self._version = 0
@@ -135,7 +153,7 @@ class SharedBandwidth:
               on_end: OnEnd) -> None:  # fmt: skip
         """Begin a flow of `nbytes` that alone would take `private_ticks`.
 
-        `l2_bytes` is what it costs the L2 (whole access units; 0 if it bypasses), `memory_bytes` its memory traffic.
+        `l2_bytes` is what it costs the L2 (whole access units), `memory_bytes` its memory traffic.
         `on_end(port, l2, hbm)` gets the ticks spent at each limit.
         """
         flow = Solo(nbytes, nbytes / private_ticks, is_read, l2_bytes / nbytes, memory_bytes / nbytes, on_end)
@@ -149,11 +167,9 @@ class SharedBandwidth:
             return
         if self._solo is not None:
             self._add(self._solo)
-            _advance(self._flows, 1, float(now - self._last))
-            self._solo, self._last = None, now
-        self._settle()
+            self._solo = None
         self._add(flow)
-        self._plan()
+        self._step()
 
     def _begin_solo(self, flow: Solo, now: int) -> None:
         self._version += 1
@@ -173,6 +189,7 @@ class SharedBandwidth:
         n = len(self._ends)
         if n == len(self._flows):
             self._flows = np.concatenate([self._flows, np.zeros_like(self._flows)])
+            self._ended = np.concatenate([self._ended, np.zeros_like(self._ended)])
         row = self._flows[n]
         row[:] = 0.0
         row[_CAP] = flow.cap
@@ -188,40 +205,28 @@ class SharedBandwidth:
         event = self.env.timeout(delay)
         event.callbacks = [action]
 
-    def _settle(self) -> None:
-        """Bring the remaining bytes up to now."""
-        now = int(self.env.now)
-        if now > self._last and self._ends:
-            _advance(self._flows, len(self._ends), float(now - self._last))
-        self._last = now
+    def _step(self) -> None:
+        """Bring all flows up to now, end those that are through, share anew and schedule the next end.
 
-    def _plan(self) -> None:
-        """Recompute the rates and schedule the next end; older schedules become void."""
+        Older schedules become void. Flows that end hear of it after the sharing, so that they may start new ones.
+        """
         self._version += 1
-        n = len(self._ends)
-        if not n:
-            return
-        first = _share(self._flows, n, self._capacity)
-        version = self._version
-        # Rounded up to a whole tick: a flow never ends before its last byte.
-        self._call(max(math.ceil(first - _EPS), 0), lambda _event: self._tick(version))
-
-    def _tick(self, version: int) -> None:
-        if version != self._version:
-            return
-        self._settle()
-        flows, n = self._flows, len(self._ends)
-        left, rate = flows[:n, _LEFT].tolist(), flows[:n, _RATE].tolist()
+        now = int(self.env.now)
+        n, first = _step(self._flows, len(self._ends), float(now - self._last), self._capacity, self._ended)
+        self._last = now
         ended: list[tuple[OnEnd, list[float]]] = []
-        keep = []
-        for i in range(n):
-            if left[i] <= _EPS * max(rate[i], 1.0):
-                ended.append((self._ends[i], flows[i, _T0 : _T0 + 3].tolist()))
-            else:
-                keep.append(i)
-        if ended:
-            flows[: len(keep)] = flows[keep]
-            self._ends = [self._ends[i] for i in keep]
-        self._plan()
+        if n < len(self._ends):
+            gone = self._ended[: len(self._ends) - n]
+            ended = [(self._ends[int(row[0])], row[1:].tolist()) for row in gone]
+            through = {int(row[0]) for row in gone}
+            self._ends = [end for i, end in enumerate(self._ends) if i not in through]
+        if n:
+            version = self._version
+            # Rounded up to a whole tick: a flow never ends before its last byte.
+            self._call(max(math.ceil(first - _EPS), 0), lambda _event: self._tick(version))
         for on_end, (port, l2, hbm) in ended:
             on_end(round(port), round(l2), round(hbm))
+
+    def _tick(self, version: int) -> None:
+        if version == self._version:
+            self._step()
