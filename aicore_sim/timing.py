@@ -45,7 +45,7 @@ class Timing:
 
     def __init__(self, card: Card) -> None:
         self.card = card
-        self._gm: dict[tuple[str, str, str], tuple[float, float, float]] = {}
+        self._gm: dict[int, tuple[float, float, float, GmTraffic]] = {}
         self.issue = ticks(card.value("scalar.issue"))
         self.set_flag = ticks(card.value("sync.set_flag"))
         self.wait_flag = ticks(card.value("sync.wait_flag"))
@@ -136,14 +136,14 @@ class Timing:
 
     def gm_private(self, cost: GmTraffic, runs: int) -> int:
         """Ticks that a transfer in `runs` contiguous runs takes through the core's own port, with nobody else about."""
-        key = (cost.path, cost.layout, cost.out_type)
-        found = self._gm.get(key)
+        # By identity: an Op keeps its cost key for its life, and hashing the key would cost more than the sum.
+        found = self._gm.get(id(cost))
         if found is None:
-            found = self._gm[key] = self._gm_figures(cost)
-        rate, head, row = found
+            found = self._gm[id(cost)] = (*self._gm_figures(cost), cost)
+        rate, head, row, _ = found
         cycles = cost.nbytes / rate
         cycles = max(cycles, runs * row) if cost.layout == "nddma" else cycles + head + runs * row
-        return max(ticks(cycles), 1)
+        return round(cycles * TICKS) or 1
 
     def _gm_figures(self, cost: GmTraffic) -> tuple[float, float, float]:
         """(bytes per cycle, head, cycles per run) of a GM path for one layout and result type."""

@@ -30,106 +30,104 @@ MODES = {"": NORMAL, "disable": BYPASS, "notalloc_keep": NO_ALLOCATE, "first_vic
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _starts(base: int, run: Ints, out: Ints) -> None:
-    """Start addresses of all runs of one row of `Transfer.src_runs`, in order."""
-    at = 0
-    for a in range(run[2]):
-        for b in range(run[4]):
-            for c in range(run[6]):
-                for d in range(run[8]):
-                    for e in range(run[10]):
-                        out[at] = base + run[0] + a * run[3] + b * run[5] + c * run[7] + d * run[9] + e * run[11]
-                        at += 1
+def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, tags: Tags, marks: Marks, out: Ints) -> None:
+    """All runs of a transfer at device address `base`: counts into `out` (hit, missed, evicted bytes, clock, bytes in
+    whole pieces, missed bytes in whole sectors, runs). `shape` = (line, sector, piece, ways); rows of `tags`: line numbers and last uses, of `marks`: valid
+    and dirty sectors, one bit each.
 
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _touch(
-    starts: Ints, size: int, write: bool, mode: int, line: int, sector: int, piece: int, ways: int,
-    tags: Tags, used: Tags, valid: Marks, dirty: Marks, out: Ints,
-) -> None:  # fmt: skip
-    """Runs of `size` bytes at `starts`: adds to `out` (hit, missed, evicted bytes, clock, whole pieces, whole missed sectors).
-
-    One flat loop over local numbers on purpose: this is the innermost loop of big runs, and numba keeps it in registers.
+    One flat body over local numbers on purpose: this is the innermost loop of big runs, and numba keeps it in registers.
     """
-    sets = tags.size // ways
+    line, sector, piece, ways = shape[0], shape[1], shape[2], shape[3]
+    used, valid, dirty = tags[1], marks[1], marks[0]
+    tag_of = tags[0]
+    sets = tag_of.size // ways
     sectors = line // sector
     full = (1 << sectors) - 1
-    hits = misses = evicted = pieces = fetched = 0
+    hits = misses = evicted = pieces = fetched = total = 0
     clock = out[3]
-    for k in range(starts.size):
-        at = starts[k]
-        last = at + size
-        pieces += ((last - 1) // piece - at // piece + 1) * piece
-        number = at // line
-        row = (number % sets) * ways
-        while at < last:
-            begin = number * line
-            upto = min(last, begin + line)
-            nbytes = upto - at
-            mask = full
-            asked = sectors
-            if nbytes < line:
-                low = (at - begin) // sector
-                asked = (upto - 1 - begin) // sector - low + 1
-                mask = ((1 << asked) - 1) << low
-            if mode == BYPASS:
-                misses += nbytes
-                fetched += asked
+    for r in range(runs.shape[0]):
+        size = runs[r, 1]
+        n1, n2, n3, n4, n5 = runs[r, 2], runs[r, 4], runs[r, 6], runs[r, 8], runs[r, 10]
+        count = n1 * n2 * n3 * n4 * n5
+        total += count
+        for k in range(count):
+            rest = k
+            at = base + runs[r, 0] + (rest % n5) * runs[r, 11]
+            if n5 < count:
+                rest //= n5
+                at += (rest % n4) * runs[r, 9]
+                rest //= n4
+                at += (rest % n3) * runs[r, 7]
+                rest //= n3
+                at += (rest % n2) * runs[r, 5] + (rest // n2) * runs[r, 3]
+            last = at + size
+            pieces += ((last - 1) // piece - at // piece + 1) * piece
+            number = at // line
+            row = (number % sets) * ways
+            while at < last:
+                begin = number * line
+                upto = min(last, begin + line)
+                nbytes = upto - at
+                mask = full
+                asked = sectors
+                if nbytes < line:
+                    low = (at - begin) // sector
+                    asked = (upto - 1 - begin) // sector - low + 1
+                    mask = ((1 << asked) - 1) << low
+                if mode == BYPASS:
+                    misses += nbytes
+                    fetched += asked
+                    at = upto
+                    number += 1
+                    continue
+                tag = np.int32(number & 0x7FFFFFFF)
+                clock += 1
+                found = -1
+                for way in range(row, row + ways):
+                    if tag_of[way] == tag:
+                        found = way
+                        break
+                if found >= 0:
+                    missing = mask & ~valid[found]
+                    if missing == 0:
+                        hits += nbytes
+                    else:
+                        lacking = 0
+                        for bit in range(sectors):
+                            lacking += (missing >> bit) & 1
+                        fetched += lacking
+                        missed = nbytes * lacking // asked
+                        hits += nbytes - missed
+                        misses += missed
+                        valid[found] |= mask
+                    if write:
+                        dirty[found] |= mask
+                    used[found] = clock
+                else:
+                    misses += nbytes
+                    fetched += asked
+                    if mode != NO_ALLOCATE:
+                        victim = row
+                        for way in range(row + 1, row + ways):
+                            if used[way] < used[victim]:
+                                victim = way
+                        bits = dirty[victim]
+                        if bits == full:
+                            evicted += line
+                        else:
+                            for bit in range(sectors):
+                                evicted += sector * ((bits >> bit) & 1)
+                        tag_of[victim] = tag
+                        valid[victim] = mask
+                        dirty[victim] = mask if write else 0
+                        used[victim] = 0 if mode == FIRST_VICTIM else clock
                 at = upto
                 number += 1
-                continue
-            tag = np.int32(number & 0x7FFFFFFF)
-            clock += 1
-            found = -1
-            for way in range(row, row + ways):
-                if tags[way] == tag:
-                    found = way
-                    break
-            if found >= 0:
-                missing = mask & ~valid[found]
-                if missing == 0:
-                    hits += nbytes
-                else:
-                    lacking = 0
-                    for bit in range(sectors):
-                        lacking += (missing >> bit) & 1
-                    fetched += lacking
-                    missed = nbytes * lacking // asked
-                    hits += nbytes - missed
-                    misses += missed
-                    valid[found] |= mask
-                if write:
-                    dirty[found] |= mask
-                used[found] = clock
-            else:
-                misses += nbytes
-                fetched += asked
-                if mode != NO_ALLOCATE:
-                    victim = row
-                    for way in range(row + 1, row + ways):
-                        if used[way] < used[victim]:
-                            victim = way
-                    bits = dirty[victim]
-                    if bits == full:
-                        evicted += line
-                    else:
-                        for bit in range(sectors):
-                            evicted += sector * ((bits >> bit) & 1)
-                    tags[victim] = tag
-                    valid[victim] = mask
-                    dirty[victim] = mask if write else 0
-                    used[victim] = 0 if mode == FIRST_VICTIM else clock
-            at = upto
-            number += 1
-            row += ways
-            if row == sets * ways:
-                row = 0
-    out[0] += hits
-    out[1] += misses
-    out[2] += evicted
-    out[3] = clock
-    out[4] += pieces
-    out[5] += fetched * sector
+                row += ways
+                if row == sets * ways:
+                    row = 0
+    out[0], out[1], out[2], out[3], out[4], out[5] = hits, misses, evicted, clock, pieces, fetched * sector
+    out[6] = total
 
 
 @dataclass(slots=True)
@@ -154,37 +152,19 @@ class L2Cache:
     def __init__(self, capacity: int, line: int, sector: int, ways: int, piece: int) -> None:
         sets = max(capacity // line // ways, 1)
         self.line, self.sector, self.piece, self.ways = line, sector, piece, ways
-        self._tags = np.full(sets * ways, -1, np.int32)
-        self._used = np.full(sets * ways, -1, np.int32)  # free ways go first, even before a first victim
-        self._valid = np.zeros(sets * ways, np.uint8)
-        self._dirty = np.zeros(sets * ways, np.uint8)
-        self._out = np.zeros(6, np.int64)
-        self._starts = np.zeros(1, np.int64)
+        self._shape = np.array([line, sector, piece, ways], np.int64)
+        self._tags = np.full((2, sets * ways), -1, np.int32)  # last use -1: free ways go first, even before a first victim
+        self._marks = np.zeros((2, sets * ways), np.uint8)
+        self._out = np.zeros(7, np.int64)
         self.hit_bytes = 0
         self.miss_bytes = 0
         self.evicted_bytes = 0
 
     def access(self, base: int, runs: Ints, write: bool, mode: str = "") -> Access:
         """Look up one transfer whose GM operand starts at device address `base`; `mode` as `GlobalTensor.l2_hint`."""
-        out, total = self._out, 0
-        out[0] = out[1] = out[2] = out[4] = out[5] = 0
-        for run, (size, count) in zip(runs, _counts(runs), strict=True):
-            if count == 1:
-                starts = self._starts
-                starts[0] = base + run[0]
-            else:
-                starts = np.empty(count, np.int64)
-                _starts(base, run, starts)
-            _touch(starts, size, write, MODES[mode], self.line, self.sector, self.piece, self.ways, self._tags,
-                   self._used, self._valid, self._dirty, out)  # fmt: skip
-            total += count
-        hit, missed, evicted, _, pieces, fetched = out.tolist()
+        _access(base, runs, write, MODES[mode], self._shape, self._tags, self._marks, self._out)
+        hit, missed, evicted, _, pieces, fetched, total = self._out.tolist()
         self.hit_bytes += hit
         self.miss_bytes += missed
         self.evicted_bytes += evicted
         return Access(hit, missed, evicted, pieces, total, fetched)
-
-
-def _counts(runs: Ints) -> list[tuple[int, int]]:
-    """(bytes of one run, how many) for every row of runs."""
-    return [(row[1], row[2] * row[4] * row[6] * row[8] * row[10]) for row in runs.tolist()]

@@ -2,8 +2,10 @@
 
 An effect normally lands whole at the end of its instruction. If another instruction that touches the same bytes starts
 before that end, the hardware's order decides: where it orders the two (accumulating Mmads by their rule, V after V where
-the card does so, UnitFlag), the first lands before the second begins; otherwise both land in shares spread over their
-time, so that a missing flag tears the data as it does on the chip.
+the card does so, UnitFlag), the first lands before the second begins; otherwise both land in shares, so that a missing
+flag tears the data as it does on the chip. A share is read while the instruction holds its pipe, [start, free), and written
+as much later as its effects are late, [start + end - free, end): a short instruction has read all of its operands before
+anything of it is written, and so does not see the one right before it.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from simpy.events import URGENT
 
 from aicore_sim.instructions.base import Effect, Op, Pipe
 from aicore_sim.kernel.program import Entry
-from aicore_sim.memory import Buffer
+from aicore_sim.memory import Buffer, Bytes
 
 SHARES = 16
 """Into how many shares an effect is cut once it overlaps another one without order."""
+MOST_FROZEN = 1 << 22
+"""Longest range of an operand that is copied when it is read before it is used; longer ones are read late."""
 
 Ordered = Callable[[Op, Op], bool]
 Span = tuple[Buffer, int, int]
@@ -28,36 +32,106 @@ Span = tuple[Buffer, int, int]
 
 
 class InFlight:
-    """One effect that has begun and not fully landed, with the bytes it writes and reads."""
+    """One effect that has begun and not fully landed, with the bytes it writes and reads.
 
-    __slots__ = ("core", "done", "effect", "end", "entry", "reads", "shares", "start", "writes")
+    `frozen` holds, for shares that were read and not written yet, the operands as they were then; None while nobody
+    changes them in between.
+    """
 
-    def __init__(self, entry: Entry, op: Op, core: int, start: int, end: int) -> None:
+    __slots__ = ("core", "done", "effect", "end", "entry", "free", "frozen", "reads", "shares", "start", "writes")
+
+    def __init__(self, entry: Entry, op: Op, core: int, start: int, free: int, end: int) -> None:
         bufs, offs = entry.bufs, entry.offs
         self.entry = entry
         self.core = core
         self.start = start
+        self.free = free
         self.end = end
         self.writes: list[Span] = [(bufs[i], offs[i] + lo, offs[i] + hi) for i, lo, hi in op.writes]
         self.reads: list[Span] = [(bufs[i], offs[i] + lo, offs[i] + hi) for i, lo, hi in op.reads]
         self.effect: Effect = op.effect  # type: ignore[assignment]
         self.done = 0
         self.shares = 1
+        self.frozen: dict[int, _Operands] | None = None
 
     def upto(self, share: int) -> None:
         """Land everything before `share` of `shares`."""
-        if share > self.done:
-            entry = self.entry
+        if share <= self.done:
+            return
+        entry, frozen = self.entry, self.frozen
+        if frozen is None:
             self.effect.apply(entry.bufs, entry.offs, self.done, share, self.shares)
-            self.done = share
+        else:
+            for part in range(self.done, share):
+                operands = frozen.pop(part, None)
+                if operands is None:
+                    self.effect.apply(entry.bufs, entry.offs, part, part + 1, self.shares)
+                else:
+                    operands.apply(self.effect, entry, part, self.shares)
+        self.done = share
+
+
+class _Operands:
+    """The operands of an instruction with private copies of what it has read so far.
+
+    An operand that is read and written (the L0C of an accumulating Mmad) is written from its copy: the bytes that the
+    effect changed.
+    """
+
+    __slots__ = ("both", "bufs")
+
+    def __init__(self, entry: Entry, op: Op) -> None:
+        self.bufs = list(entry.bufs)
+        self.both: list[tuple[Buffer, Buffer, int, int]] = []
+        """(copy, the buffer itself, first byte, end) of operands that are read and written."""
+        written = {i for i, _, _ in op.writes}
+        for i in sorted({i for i, _, _ in op.reads}):
+            spans = [(entry.offs[i] + lo, entry.offs[i] + hi) for j, lo, hi in op.reads if j == i]
+            lo, hi = min(lo for lo, _ in spans), max(hi for _, hi in spans)
+            if hi - lo <= MOST_FROZEN:
+                self.bufs[i] = _copy(entry.bufs[i], lo, hi)
+                if i in written:
+                    self.both.append((self.bufs[i], entry.bufs[i], lo, hi))
+
+    def apply(self, effect: Effect, entry: Entry, part: int, of: int) -> None:
+        """Perform share `part`."""
+        before = [_copy(copy, lo, hi) for copy, _, lo, hi in self.both]
+        effect.apply(self.bufs, entry.offs, part, part + 1, of)
+        for old, (copy, real, lo, hi) in zip(before, self.both, strict=True):
+            _carry(old.bytes()[lo:hi], copy.bytes()[lo:hi], real.bytes()[lo:hi])
+            if real.shadow is not None and old.shadow is not None and copy.shadow is not None:
+                _carry(old.shadow[lo:hi], copy.shadow[lo:hi], real.shadow[lo:hi])
+
+
+def _copy(buffer: Buffer, lo: int, hi: int) -> Buffer:
+    """A private buffer with the bytes [lo, hi) of `buffer` at their place."""
+    copy = Buffer(buffer.kind, hi, uid=buffer.uid, label=buffer.label, base=buffer.base)
+    copy.bytes()[lo:hi] = buffer.bytes()[lo:hi]
+    if buffer.shadow is not None:
+        copy.mark_all()[lo:hi] = buffer.shadow[lo:hi]
+    return copy
+
+
+def _carry(before: Bytes, after: Bytes, real: Bytes) -> None:
+    changed = before != after
+    real[changed] = after[changed]
 
 
 def _land(flight: InFlight, share: int, _event: Any) -> None:
     flight.upto(share)
 
 
+def _read(flight: InFlight, share: int, _event: Any) -> None:
+    assert flight.frozen is not None
+    if share >= flight.done:
+        flight.frozen[share] = _Operands(flight.entry, flight.entry.op)  # type: ignore[arg-type]
+
+
 def _touches(spans: list[Span], buffer: Buffer, lo: int, hi: int) -> bool:
-    return any(b is buffer and first < hi and lo < last for b, first, last in spans)
+    for b, first, last in spans:  # noqa: SIM110  a generator would cost more than the loop
+        if b is buffer and first < hi and lo < last:
+            return True
+    return False
 
 
 class Landing:
@@ -67,47 +141,64 @@ class Landing:
         self.env = env
         self.ordered = ordered
 
-    def begin(self, entry: Entry, core: int, start: int, end: int) -> InFlight:
-        """Register the effect of an instruction that starts now; `end` may be an estimate (`finish_at` is final)."""
-        new = InFlight(entry, entry.op, core, start, end)  # type: ignore[arg-type]
+    def begin(self, entry: Entry, core: int, start: int, free: int, end: int) -> InFlight:
+        """Register the effect of an instruction that starts now; `free` and `end` may be estimates (`finish_at` is final)."""
+        new = InFlight(entry, entry.op, core, start, free, end)  # type: ignore[arg-type]
         for buffer, lo, hi in new.reads:
             if buffer.writers:
                 for other in tuple(buffer.writers):
                     if _touches(other.writes, buffer, lo, hi):
-                        self._meet(other, new)
+                        self._meet(other, new, new)
             buffer.readers.append(new)
         for buffer, lo, hi in new.writes:
             if buffer.writers or len(buffer.readers) > 1:
-                for other in (*buffer.writers, *buffer.readers):
-                    spans = other.writes if other in buffer.writers else other.reads
-                    if other is not new and _touches(spans, buffer, lo, hi):
-                        self._meet(other, new)
+                for other in tuple(buffer.writers):
+                    if _touches(other.writes, buffer, lo, hi):
+                        self._meet(other, new, None)
+                for other in tuple(buffer.readers):
+                    if other is not new and _touches(other.reads, buffer, lo, hi):
+                        self._meet(other, new, other)
             elif buffer.readers and buffer.readers[0] is not new and _touches(buffer.readers[0].reads, buffer, lo, hi):
-                self._meet(buffer.readers[0], new)
+                self._meet(buffer.readers[0], new, buffer.readers[0])
         for buffer, _, _ in new.writes:
             buffer.writers.append(new)
         return new
 
-    def _meet(self, old: InFlight, new: InFlight) -> None:
-        """Two effects want the same bytes at the same time."""
+    def _meet(self, old: InFlight, new: InFlight, reader: InFlight | None) -> None:
+        """Two effects want the same bytes at the same time; `reader` reads what the other one writes."""
         if old.core == new.core and self.ordered(old.entry.op, new.entry.op):  # type: ignore[arg-type]
             old.upto(old.shares)
         else:
             self._spread(old)
             self._spread(new)
+            if reader is not None and reader.frozen is None:
+                self._freeze(reader)
 
     def _spread(self, flight: InFlight) -> None:
         """From now on the effect lands in shares over its time."""
         if flight.shares == SHARES or flight.done:
             return
         flight.shares = SHARES
-        now, span = int(self.env.now), flight.end - flight.start
+        now, first, span = int(self.env.now), flight.start + flight.end - flight.free, flight.free - flight.start
         for share in range(1, SHARES):
-            at = flight.start + span * share // SHARES
+            at = first + span * share // SHARES
             if at <= now:
                 flight.upto(share)
             else:
                 self._at(at, partial(_land, flight, share))
+
+    def _freeze(self, flight: InFlight) -> None:
+        """From now on a share is written from what its operands were when it was read."""
+        flight.frozen = {}
+        now, span = int(self.env.now), flight.free - flight.start
+        past: _Operands | None = None
+        for share in range(flight.done, SHARES):
+            at = flight.start + span * share // SHARES
+            if at > now:
+                self._at(at, partial(_read, flight, share))
+            else:
+                past = past or _Operands(flight.entry, flight.entry.op)  # type: ignore[arg-type]
+                flight.frozen[share] = past
 
     def finish_at(self, flight: InFlight, end: int) -> None:
         """The effect is complete at tick `end` (now or later)."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from aicore_sim.engine.columns import Cause
 from aicore_sim.engine.flags import Counter, Flag, Mutex
 from aicore_sim.engine.landing import InFlight
 from aicore_sim.engine.unit_flags import Blocks
@@ -222,7 +221,7 @@ class PipeUnit:
                 flags.leave(where, done + op.latency if writer else done, writer)
         end = free + op.latency
         if machine.landing is not None and op.effect is not None:
-            machine.landing.finish_at(machine.landing.begin(entry, core.index, begin, end), end)
+            machine.landing.finish_at(machine.landing.begin(entry, core.index, begin, free, end), end)
         return start, free, end, waited, 0
 
     def _unit_flag_turn(self, entry: Entry, op: Op) -> Generator[simpy.Event, Any, Blocks]:
@@ -267,7 +266,7 @@ class PipeUnit:
         latency = op.latency + (machine.miss_latency(cost.path) if access.missed else 0)
         flight: InFlight | None = None
         if machine.landing is not None and op.effect is not None:
-            flight = machine.landing.begin(landing_entry, core.index, begin, begin + private + latency)
+            flight = machine.landing.begin(landing_entry, core.index, begin, begin + private, begin + private + latency)
         # A store that L2 keeps costs memory nothing until its line is written back.
         to_memory = cost.is_read or hint in ("disable", "notalloc_keep")
         memory = (access.fetched if to_memory else 0) + access.evicted
@@ -278,20 +277,19 @@ class PipeUnit:
 
         machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, float(access.pieces), float(memory), ended)
         _, l2, hbm = yield finished
-        free = max(begin + op.occupy, int(core.env.now))
+        now = int(core.env.now)
+        free = max(begin + op.occupy, now)
         end = free + latency
         if flight is not None and machine.landing is not None:
             machine.landing.finish_at(flight, end)
-        port = int(core.env.now) - begin - l2 - hbm
+        port = now - begin - l2 - hbm
         if port < 0:
             # The flow counts its times in fractions of ticks; a tick too many goes.
             hbm, l2, port = max(hbm + port, 0), l2 + min(hbm + port, 0), 0
-        waited = begin - start + min(stretch, port)
-        port -= min(stretch, port)
-        machine.gm_rows.extend((len(machine.rows) // WORDS, port, l2, hbm, 0, access.hit, access.missed, access.evicted,
-                                access.pieces))  # fmt: skip
+        stretch = min(stretch, port)
+        waited = begin - start + stretch
+        port -= stretch
+        machine.gm_rows.frombytes(ROW.pack(len(machine.rows) // WORDS, port, l2, hbm, 0, access.hit, access.missed,
+                                           access.evicted, access.pieces))  # fmt: skip
         return start, free, end, waited, address
 
-
-BLOCKED_CAUSE = {"flag_wait": Cause.FLAG, "flag_set": Cause.FLAG, "cross": Cause.FLAG, "mutex": Cause.FLAG,
-                 "unit_flag": Cause.UNIT_FLAG}  # fmt: skip

@@ -47,10 +47,10 @@ class ScalarUnit:
             self.ticks[Cause.BUSY] += core.machine.timing.core_start
             yield from self._program(recorder)
             yield from self._drain()
-            core.end_of_kernel()
             now = int(core.env.now)
             if self.t > now:
                 yield core.env.timeout(self.t - now)
+            core.end_of_kernel()
         self.finished = True
 
     def _program(self, recorder: Recorder) -> Process:

@@ -202,8 +202,7 @@ class SharedBandwidth:
             row[_RATE] = rate
 
     def _call(self, delay: int, action: Callable[[Any], None]) -> None:
-        event = self.env.timeout(delay)
-        event.callbacks = [action]
+        self.env.timeout(delay).callbacks = [action]
 
     def _step(self) -> None:
         """Bring all flows up to now, end those that are through, share anew and schedule the next end.

@@ -1,0 +1,1 @@
+"""Code generation: only its exceptions exist here."""

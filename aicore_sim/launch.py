@@ -1,0 +1,267 @@
+"""Running a kernel: record it on every core, simulate, hand back a `Run`."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from aicore_sim import dtypes
+from aicore_sim.cards import Card, load_card
+from aicore_sim.engine.columns import Columns
+from aicore_sim.engine.core import Core
+from aicore_sim.engine.machine import Machine
+from aicore_sim.errors import AiCoreError, CapacityError, ParameterError
+from aicore_sim.kernel import framework, jit
+from aicore_sim.kernel.arguments import GmSpec, as_numpy, is_array
+from aicore_sim.kernel.context import Recorder, Session, enter, locate
+from aicore_sim.kernel.kind import kernel_kind, vectors_per_block
+from aicore_sim.kernel.tensor import GlobalAddress
+from aicore_sim.memory import Buffer, GlobalMemory
+from aicore_sim.timing import TICKS
+from aicore_sim.trace import Trace
+
+
+@dataclass
+class Run:
+    """The result of one launch on one card.
+
+    `time_us` is the task duration, launch included; `core_time_us` the mean over the cores that took part. `warnings`
+    are (text, file, line, count). `correct`, `metrics`, `measured` and `files` are filled in by whoever knows the
+    scenario. `hazards` is a list of findings; this version finds none by itself.
+    """
+
+    card: Card
+    blocks: int
+    kernel: str
+    columns: Columns
+    wall_s: float
+    engine_s: float
+    warnings: list[tuple[str, str, int, int]] = field(default_factory=list)
+    hazards: list[Any] = field(default_factory=list)
+    correct: bool | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    measured: list[dict[str, Any]] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    contention_us: float | None = None
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The table of executed instructions and everything derived from it."""
+        return Trace(self.columns)
+
+    @property
+    def cycles(self) -> float:
+        """Cycles from the start of the first core to the last effect."""
+        return self.columns.length / TICKS
+
+    @property
+    def launch_us(self) -> float:
+        """Scheduling, start and completion around the cores' own time (spec hardware.md 14)."""
+        value = self.card.value
+        return value("launch.base_us") + value("launch.per_block_us") * len(self.columns.cores)
+
+    @property
+    def time_us(self) -> float:
+        return self.cycles / self.card.clock_mhz + self.launch_us
+
+    @property
+    def core_time_us(self) -> float:
+        mean = (self.columns.core_end - self.columns.core_start).mean()
+        return float(mean) / TICKS / self.card.clock_mhz
+
+    @property
+    def instructions(self) -> int:
+        """Executed queue entries, flags and barriers included."""
+        return len(self.columns)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Switches of `simulate` that do not depend on the kernel."""
+
+    data: bool = True
+    checks: bool = True
+    contention: bool = True
+    auto_sync: bool = True
+    quirks: str | Sequence[str] = "documented"
+    wrap: str = "refuse"
+    seed: int = 0
+    slack_is_warning: bool = False
+    progress: Callable[[int, float], None] | None = None
+    """Called now and then with (entries recorded, simulated us)."""
+
+
+def simulate(
+    kernel: Any,
+    *args: Any,
+    blocks: int = 1,
+    card: str | Path | Card = "atlas_350",
+    data: bool = True,
+    checks: bool = True,
+    contention: bool = True,
+    auto_sync: bool = True,
+    quirks: str | Sequence[str] = "documented",
+    wrap: str = "refuse",
+    overrides: Mapping[str, object] | None = None,
+    seed: int = 0,
+    slack_is_warning: bool = False,
+    progress: Callable[[int, float], None] | None = None,
+    **kwargs: Any,
+) -> Run:
+    """Run `kernel(*args, **kwargs)` on `blocks` blocks of `card` and return the `Run`.
+
+    Arrays are copied in and, with `data`, copied back, as a launch on a card does. `blocks` counts cube cores for cube
+    and mix kernels, vector cores for vector kernels (spec api_semantics.md 21).
+
+    Raises ParameterError, AlignmentError, CapacityError, OutOfBoundsError or UnsupportedError at the kernel line that
+    caused it, DeadlockError if the program cannot proceed, ConfigError for the card.
+    """
+    if quirks not in ("documented", "implementation") and isinstance(quirks, str):
+        raise ParameterError("unknown quirks", field="quirks", value=quirks, allowed="documented, implementation, a list")
+    if wrap not in ("refuse", "hardware"):
+        raise ParameterError("unknown wrap mode", field="wrap", value=wrap, allowed="refuse, hardware")
+    options = Options(data, checks, contention, auto_sync, quirks, wrap, seed, slack_is_warning, progress)
+    chosen = card if isinstance(card, Card) else load_card(card, overrides)
+    if isinstance(card, Card) and overrides:
+        raise ParameterError("overrides go with a card name, not with a loaded Card", field="overrides", value=dict(overrides))
+    return run_kernel(kernel, args, kwargs, int(blocks), chosen, options)
+
+
+def run_kernel(
+    kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], blocks: int, card: Card, options: Options
+) -> Run:
+    """As `simulate`, with card and options prepared."""
+    began = time.perf_counter()
+    function = kernel if isinstance(kernel, jit.JitFunction) else jit.jit(kernel)
+    if blocks <= 0:
+        raise CapacityError("a launch needs at least one block", field="blocks", value=blocks, allowed=">= 1",
+                            card=card.name)  # fmt: skip
+    gm = GlobalMemory(options.data)
+    quirks = frozenset([options.quirks] if isinstance(options.quirks, str) else options.quirks) - {"documented"}
+    session = Session(card, gm, data=options.data, auto_sync=options.auto_sync, quirks=quirks,
+                      slack_is_warning=options.slack_is_warning)  # fmt: skip
+    bound, outputs = _place_arguments(function, args, kwargs, gm, options.data)
+    kind = "core" if card.coupled else kernel_kind(function.fn, function.kernel_type)
+    machine = Machine(card, session, data=options.data, contention=options.contention)
+    if options.progress is not None:
+        _watch(machine, options.progress)
+    _queue_blocks(machine, session, kind, blocks, vectors_per_block(function.kernel_type), lambda: function.fn(**bound))
+    collecting = gc.isenabled()
+    gc.disable()  # a run makes millions of small objects and hardly any cycles
+    try:
+        columns = machine.run()
+    except AiCoreError as error:
+        locate(error)
+        if error.card is None:
+            error.card = card.name
+        raise
+    finally:
+        enter(None)
+        if collecting:
+            gc.enable()
+    if options.data:
+        _copy_back(gm, outputs)
+    wall = time.perf_counter() - began
+    return Run(card, blocks, function.fn.__name__, columns, wall, wall - machine.record_seconds, _warnings(session))
+
+
+def _watch(machine: Machine, progress: Callable[[int, float], None]) -> None:
+    scale = 1.0 / TICKS / machine.card.clock_mhz
+    machine.on_progress = lambda now: progress(machine.rows_so_far(), now * scale)
+
+
+def _place_arguments(
+    function: jit.JitFunction, args: Sequence[Any], kwargs: Mapping[str, Any], gm: GlobalMemory, data: bool
+) -> tuple[dict[str, Any], list[tuple[Buffer, NDArray[Any]]]]:
+    """Arguments as the kernel sees them, and (allocation, host array) to copy back."""
+    bound: dict[str, Any] = {}
+    outputs: list[tuple[Buffer, NDArray[Any]]] = []
+    for name, value, is_const in jit.bind_arguments(function, args, dict(kwargs)):
+        if is_const:
+            bound[name] = value
+        elif isinstance(value, GmSpec):
+            if data:
+                raise ParameterError("a GmSpec has no data: pass an array, or data=False", field=name)
+            bound[name] = GlobalAddress(gm.allocate(value.nbytes, name), value.dtype)
+        elif is_array(value):
+            host = as_numpy(value)
+            buffer = gm.place(host, name)
+            bound[name] = GlobalAddress(buffer, dtypes.of_numpy(host.dtype))
+            outputs.append((buffer, host))
+        else:
+            bound[name] = value
+    return bound, outputs
+
+
+def _copy_back(gm: GlobalMemory, outputs: list[tuple[Buffer, NDArray[Any]]]) -> None:
+    """Every array gets its device bytes back, inputs included, in argument order (spec pyasc.md 13)."""
+    for buffer, host in outputs:
+        if host.flags.writeable:
+            host[...] = gm.fetch(buffer, host)
+
+
+def _queue_blocks(
+    machine: Machine, session: Session, kind: str, blocks: int, vectors: int, body: Callable[[], object]
+) -> None:
+    """Create the cores that take part and queue the blocks (spec api_semantics.md 21)."""
+    card = machine.card
+
+    def block(
+        core_kind: str, index: int, sub: int = 0, ubs: Sequence[Buffer] = (), mix: bool = False
+    ) -> Callable[[Core], Recorder]:
+        def make(core: Core) -> Recorder:
+            recorder = Recorder(
+                session, core_kind, core.index, core.buffers,
+                block_idx=index * vectors + sub if mix and core_kind == "aiv" else index,
+                block_num=blocks, sub_block_idx=sub,
+                sub_block_num=vectors if mix and core_kind == "aiv" else 1, group_ub=ubs, mix=mix,
+            )  # fmt: skip
+
+            def whole() -> None:
+                body()
+                framework.finish(recorder)
+
+            recorder.start(whole)
+            return recorder
+
+        return make
+
+    if kind == "mix":
+        if blocks > card.cubes:
+            raise CapacityError("a mix kernel cannot have more blocks than the card has cube cores", field="blocks",
+                                value=blocks, allowed=f"1..{card.cubes}", card=card.name)  # fmt: skip
+        for b in range(blocks):
+            cube = machine.add_core("aic", b, 0)
+            group = [machine.add_core("aiv", b, sub) for sub in range(vectors)]
+            machine.queue_block(block("aic", b, 0, [v.buffers["UB"] for v in group], True), cube)
+            for sub, vector in enumerate(group):
+                machine.queue_block(block("aiv", b, sub, (), True), vector)
+        return
+    available = card.vectors if kind == "aiv" else card.cubes
+    for c in range(min(blocks, available)):
+        if kind == "aiv":
+            machine.add_core("aiv", c // card.vectors_per_cube, c % card.vectors_per_cube)
+        else:
+            machine.add_core(kind, c, 0)
+    for b in range(blocks):
+        machine.queue_block(block(kind, b))
+
+
+def _warnings(session: Session) -> list[tuple[str, str, int, int]]:
+    return [(text, *session.lines[line], count) for (text, line), count in session.warnings.items()]
+
+
+def _launch(function: jit.JitFunction, launch: tuple[int, Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """`kernel[blocks](...)` outside a pyasc program: one run on the default card."""
+    options, rest = function.split_options(kwargs)
+    run_kernel(function, args, rest, launch[0], load_card("atlas_350"), Options(auto_sync=bool(options["auto_sync"])))
+
+
+jit.set_launcher(_launch)
