@@ -21,7 +21,8 @@ from aicore_sim.errors import AiCoreError, CapacityError, ParameterError
 from aicore_sim.kernel import framework, jit
 from aicore_sim.kernel.arguments import GmSpec, as_numpy, is_array
 from aicore_sim.kernel.context import Recorder, Session, enter, locate
-from aicore_sim.kernel.kind import kernel_kind, vectors_per_block
+from aicore_sim.kernel.enums import KernelType
+from aicore_sim.kernel.kind import kernel_kind, scheduler_on, vectors_per_block
 from aicore_sim.kernel.tensor import GlobalAddress
 from aicore_sim.memory import Buffer, GlobalMemory
 from aicore_sim.timing import TICKS
@@ -152,7 +153,7 @@ def run_kernel(
     machine = Machine(card, session, data=options.data, contention=options.contention)
     if options.progress is not None:
         _watch(machine, options.progress)
-    _queue_blocks(machine, session, kind, blocks, vectors_per_block(function.kernel_type), lambda: function.fn(**bound))
+    _queue_blocks(machine, session, kind, blocks, function.kernel_type, lambda: function.fn(**jit.for_block(bound)))
     collecting = gc.isenabled()
     gc.disable()  # a run makes millions of small objects and hardly any cycles
     try:
@@ -208,10 +209,11 @@ def _copy_back(gm: GlobalMemory, outputs: list[tuple[Buffer, NDArray[Any]]]) -> 
 
 
 def _queue_blocks(
-    machine: Machine, session: Session, kind: str, blocks: int, vectors: int, body: Callable[[], object]
+    machine: Machine, session: Session, kind: str, blocks: int, kernel_type: KernelType | None, body: Callable[[], object]
 ) -> None:
     """Create the cores that take part and queue the blocks (spec api_semantics.md 21)."""
     card = machine.card
+    vectors = vectors_per_block(kernel_type)
 
     def block(
         core_kind: str, index: int, sub: int = 0, ubs: Sequence[Buffer] = (), mix: bool = False
@@ -223,6 +225,7 @@ def _queue_blocks(
                 block_num=blocks, sub_block_idx=sub,
                 sub_block_num=vectors if mix and core_kind == "aiv" else 1, group_ub=ubs, mix=mix,
             )  # fmt: skip
+            recorder.state["scheduler_off"] = not scheduler_on(kernel_type)
 
             def whole() -> None:
                 body()
@@ -261,7 +264,8 @@ def _warnings(session: Session) -> list[tuple[str, str, int, int]]:
 def _launch(function: jit.JitFunction, launch: tuple[int, Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """`kernel[blocks](...)` outside a pyasc program: one run on the default card."""
     options, rest = function.split_options(kwargs)
-    run_kernel(function, args, rest, launch[0], load_card("atlas_350"), Options(auto_sync=bool(options["auto_sync"])))
+    chosen = Options(auto_sync=bool(options["auto_sync"]))
+    run_kernel(function.with_options(options), args, rest, launch[0], load_card("atlas_350"), chosen)
 
 
 jit.set_launcher(_launch)

@@ -109,6 +109,7 @@ class Core:
         """An NDDMA copy through this core's cache: (entry whose source shows the cache's bytes, traffic behind it)."""
         assert self.nddma is not None and isinstance(op.cost, GmTraffic)
         source = entry.bufs[1]
+        self.machine.settle(int(self.env.now))
         found = self.nddma.read(source, address, op.gm_runs)
         access = Access(0, 0, 0, 0, 0, 0)
         if found.misses:
@@ -124,4 +125,5 @@ class Core:
     def end_of_kernel(self) -> None:
         """What the compiler adds at the end of a stand-alone kernel: the data cache is cleaned (spec 19.4)."""
         if self.machine.data:
+            self.machine.settle(int(self.env.now))
             self.dcache.clean_invalidate_all()

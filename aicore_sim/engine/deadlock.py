@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aicore_sim.engine.unit_flags import in_words
@@ -16,23 +17,34 @@ if TYPE_CHECKING:
 
 Waiter = tuple[int, str]
 """(core index, pipe name)."""
+MOST_LINES = 12
+"""Waits that a report lists."""
 
 
 def explain(machine: Machine) -> DeadlockError:
-    """The error for a simulation that stopped with unfinished cores: follows the waits from the first blocked pipe."""
+    """The error for a simulation that stopped with unfinished cores.
+
+    `cycle` lists the waits of a cycle if there is one, else the chains of waits that end with somebody whom nobody can
+    help, the end of each last. File and line are those of the first wait of the cycle, or of the end of the first chain.
+    """
     waits = _waits(machine)
-    chain: list[Waiter] = []
+    chains: dict[Waiter, list[Waiter]] = {}
+    cycle: list[Waiter] = []
     for start in sorted(waits):
         path, cyclic = _follow(start, waits)
-        if cyclic or not chain:
-            chain = path
         if cyclic:
+            cycle = path
             break
-    lines = [f"{_name(machine, who)} {waits[who][0]}" for who in chain]
-    entry = _blocked_entry(machine, chain[0]) if chain else None
+        if len(path) > len(chains.get(path[-1], ())):
+            chains[path[-1]] = path
+    shown = cycle or [who for chain in chains.values() for who in chain]
+    lines = [f"{_name(machine, who)} {waits[who][0]}" for who in shown]
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES:] = [f"and {len(lines) - MOST_LINES} waits more"]
+    entries = [_blocked_entry(machine, who) for who in cycle or chains]
+    entry = next((entry for entry in entries if entry is not None), None)
     file, line = machine.session.lines[entry.line] if entry is not None else (None, None)
     left = sum(not core.scalar.finished for core in machine.cores)
-    cycle = len(chain) > 1 and waits[chain[-1]][1] in chain
     text = f"deadlock: {left} of {len(machine.cores)} cores cannot go on"
     text += "; the waits form a cycle" if cycle else ""
     return DeadlockError(text, lines, file=file, line=line, card=machine.card.name)
@@ -99,26 +111,54 @@ def _one(machine: Machine, core: Core, blocked: tuple[str, Any], entry: Entry | 
     if kind == "queue":
         return f"cannot issue{where}: the queue of {arg.name} is full", (core.index, arg.name)
     if kind == "drain":
-        return f"waits at a barrier{where} for {arg.name} to finish", (core.index, arg.name)
+        place = "at the end of the kernel" if core.scalar.over else f"at a barrier{where}"
+        return f"waits {place} for {arg.name} to finish", (core.index, arg.name)
     if kind == "unit_flag":
-        other = Pipe.FIX if entry is not None and entry.pipe is Pipe.M else Pipe.M
-        return f"waits for unit flags of L0C blocks {in_words(arg)}{where}", (core.index, other.name)
+        other, call = (Pipe.FIX, "Fixpipe") if entry is not None and entry.pipe is Pipe.M else (Pipe.M, "Mmad")
+        owner = _queued(core, other, lambda waiting: waiting.kind is Kind.EXEC) or _program(core)
+        text = f"waits for unit flags of L0C blocks {in_words(arg)}{where}"
+        return text + ("" if owner else f": no {call} is left in the program"), owner
     if kind == "mutex":
-        return f"waits for lock {arg}{where}", None
+        unlock = [_queued(core, pipe, lambda waiting: waiting.kind is Kind.MUTEX_UNLOCK and waiting.arg == arg)
+                  for pipe in Pipe]  # fmt: skip
+        return f"waits for lock {arg}{where}", next((owner for owner in unlock if owner), _program(core))
     if kind == "sync_all":
         absent = machine.missing_at_sync(core, str(arg))
         missing = [machine.cores[i].info.label if i >= 0 else "a block that no core is free for" for i in absent]
         peers = [i for i in absent if i >= 0]
         text = f"waits in SyncAll{where} for {', '.join(missing[:4]) or 'nobody'}{' ...' if len(missing) > 4 else ''}"
         return text, ((peers[0], "S") if peers else None)
-    return f"waits for cross-core flag {arg}{where}: nobody sets it", None
+    owner = _setter(machine, core, arg)
+    return f"waits for cross-core flag {arg}{where}" + ("" if owner else ": nobody sets it"), owner
 
 
 def _holder(core: Core, pipe: Pipe, kind: Kind, arg: tuple[int, int]) -> Waiter | None:
     """The process that still has to execute the wanted call: the pipe if it is queued there, else the scalar unit."""
-    if pipe is not Pipe.S:
-        unit = core.units[pipe]
-        if unit is not None:
-            if any(entry.kind is kind and entry.arg == arg for entry in unit.queue):
-                return core.index, pipe.name
-    return (core.index, "S") if not core.scalar.finished and core.scalar.blocked is not None else None
+    return _queued(core, pipe, lambda entry: entry.kind is kind and entry.arg == arg) or _program(core)
+
+
+def _queued(core: Core, pipe: Pipe, wanted: Callable[[Entry], bool]) -> Waiter | None:
+    """The pipe, if it has a wanted entry in its queue."""
+    unit = core.units[pipe]
+    found = unit is not None and any(wanted(entry) for entry in unit.queue)
+    return (core.index, pipe.name) if found else None
+
+
+def _program(core: Core) -> Waiter | None:
+    """The scalar unit, if it is stuck with a part of the program left: what is wanted may stand there."""
+    scalar = core.scalar
+    return (core.index, "S") if not scalar.finished and not scalar.over and scalar.blocked is not None else None
+
+
+def _setter(machine: Machine, core: Core, flag: int) -> Waiter | None:
+    """Who may still set a cross-core flag: a pipe that has the call in its queue, else a core of the group not at its end.
+
+    In mode 4 the cube core counts the flags of its second vector core from 16 on.
+    """
+    for other in machine.cores:
+        for pipe in Pipe:
+            found = _queued(other, pipe, lambda entry: entry.kind is Kind.CROSS_SET and entry.arg[0] % 16 == flag % 16)
+            if found:
+                return found
+    group = [other for other in machine.cores if other is not core and other.info.group == core.info.group]
+    return next((owner for owner in map(_program, group) if owner), None)

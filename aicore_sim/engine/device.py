@@ -21,6 +21,7 @@ class CoreDevice:
     def begin(self, entry: Entry) -> None:
         """Called by the scalar unit right before the action."""
         self.extra_ticks = 0
+        self._core.machine.settle(int(self._core.env.now))
 
     def load(self, buffer: Buffer, offset: int, nbytes: int) -> bytes:
         """Bytes of GM as this core's scalar data cache has them."""

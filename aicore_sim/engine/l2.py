@@ -13,10 +13,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-Tags = NDArray[np.int32]
-Marks = NDArray[np.uint8]
-"""One bit for each sector of a line: at most eight."""
-
 # How a transfer uses the cache (spec hardware.md 11.5, api L2 hints).
 NORMAL = 0
 BYPASS = 1
@@ -30,25 +26,22 @@ MODES = {"": NORMAL, "disable": BYPASS, "notalloc_keep": NO_ALLOCATE, "first_vic
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, tags: Tags, marks: Marks, out: Ints) -> None:
-    """All runs of a transfer at device address `base`: counts into `out` (hit, missed, evicted bytes, clock, bytes in
-    whole pieces, missed bytes in whole sectors, runs). `shape` = (line, sector, piece, ways); rows of `tags`: line numbers and last uses, of `marks`: valid
-    and dirty sectors, one bit each.
+def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of: Ints, out: Ints) -> None:
+    """All runs of a transfer at device address `base`: counts into `out` (hit, missed, evicted bytes, bytes in whole
+    pieces, missed bytes in whole sectors, runs). `shape` = (line, sector, piece, ways).
 
-    One flat body over local numbers on purpose: this is the innermost loop of big runs, and numba keeps it in registers.
+    `ways_of` holds the ways of every set, most recently used first, free ones (-1) last; a way is line number << 16 |
+    dirty sectors << 8 | valid sectors. So the order is the age, and a look-up stays within one or two cache lines of ours.
     """
     line, sector, piece, ways = shape[0], shape[1], shape[2], shape[3]
-    used, valid, dirty = tags[1], marks[1], marks[0]
-    tag_of = tags[0]
-    sets = tag_of.size // ways
+    sets = ways_of.size // ways
     sectors = line // sector
     full = (1 << sectors) - 1
     hits = misses = evicted = pieces = fetched = total = 0
-    clock = out[3]
     for r in range(runs.shape[0]):
         size = runs[r, 1]
-        n1, n2, n3, n4, n5 = runs[r, 2], runs[r, 4], runs[r, 6], runs[r, 8], runs[r, 10]
-        count = n1 * n2 * n3 * n4 * n5
+        n2, n3, n4, n5 = runs[r, 4], runs[r, 6], runs[r, 8], runs[r, 10]
+        count = runs[r, 2] * n2 * n3 * n4 * n5
         total += count
         for k in range(count):
             rest = k
@@ -74,21 +67,19 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, tags: Ta
                     low = (at - begin) // sector
                     asked = (upto - 1 - begin) // sector - low + 1
                     mask = ((1 << asked) - 1) << low
+                at = upto
                 if mode == BYPASS:
                     misses += nbytes
                     fetched += asked
-                    at = upto
                     number += 1
                     continue
-                tag = np.int32(number & 0x7FFFFFFF)
-                clock += 1
-                found = -1
-                for way in range(row, row + ways):
-                    if tag_of[way] == tag:
-                        found = way
-                        break
-                if found >= 0:
-                    missing = mask & ~valid[found]
+                place = row
+                end = row + ways
+                while place < end and ways_of[place] >= 0 and ways_of[place] >> 16 != number:
+                    place += 1
+                way = ways_of[place] if place < end else -1
+                if way >= 0:
+                    missing = mask & ~way
                     if missing == 0:
                         hits += nbytes
                     else:
@@ -99,35 +90,32 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, tags: Ta
                         missed = nbytes * lacking // asked
                         hits += nbytes - missed
                         misses += missed
-                        valid[found] |= mask
+                    way |= mask
                     if write:
-                        dirty[found] |= mask
-                    used[found] = clock
+                        way |= mask << 8
+                    for k2 in range(place, row, -1):
+                        ways_of[k2] = ways_of[k2 - 1]
+                    ways_of[row] = way
                 else:
                     misses += nbytes
                     fetched += asked
                     if mode != NO_ALLOCATE:
-                        victim = row
-                        for way in range(row + 1, row + ways):
-                            if used[way] < used[victim]:
-                                victim = way
-                        bits = dirty[victim]
-                        if bits == full:
-                            evicted += line
-                        else:
-                            for bit in range(sectors):
-                                evicted += sector * ((bits >> bit) & 1)
-                        tag_of[victim] = tag
-                        valid[victim] = mask
-                        dirty[victim] = mask if write else 0
-                        used[victim] = 0 if mode == FIRST_VICTIM else clock
-                at = upto
+                        if place == end:
+                            place -= 1
+                            dirty = (ways_of[place] >> 8) & full
+                            while dirty:
+                                evicted += sector * (dirty & 1)
+                                dirty >>= 1
+                        if mode != FIRST_VICTIM:
+                            for k2 in range(place, row, -1):
+                                ways_of[k2] = ways_of[k2 - 1]
+                            place = row
+                        ways_of[place] = (number << 16) | mask | ((mask << 8) if write else 0)
                 number += 1
                 row += ways
                 if row == sets * ways:
                     row = 0
-    out[0], out[1], out[2], out[3], out[4], out[5] = hits, misses, evicted, clock, pieces, fetched * sector
-    out[6] = total
+    out[0], out[1], out[2], out[3], out[4], out[5] = hits, misses, evicted, pieces, fetched * sector, total
 
 
 @dataclass(slots=True)
@@ -153,17 +141,16 @@ class L2Cache:
         sets = max(capacity // line // ways, 1)
         self.line, self.sector, self.piece, self.ways = line, sector, piece, ways
         self._shape = np.array([line, sector, piece, ways], np.int64)
-        self._tags = np.full((2, sets * ways), -1, np.int32)  # last use -1: free ways go first, even before a first victim
-        self._marks = np.zeros((2, sets * ways), np.uint8)
-        self._out = np.zeros(7, np.int64)
+        self._ways = np.full(sets * ways, -1, np.int64)
+        self._out = np.zeros(6, np.int64)
         self.hit_bytes = 0
         self.miss_bytes = 0
         self.evicted_bytes = 0
 
     def access(self, base: int, runs: Ints, write: bool, mode: str = "") -> Access:
         """Look up one transfer whose GM operand starts at device address `base`; `mode` as `GlobalTensor.l2_hint`."""
-        _access(base, runs, write, MODES[mode], self._shape, self._tags, self._marks, self._out)
-        hit, missed, evicted, _, pieces, fetched, total = self._out.tolist()
+        _access(base, runs, write, MODES[mode], self._shape, self._ways, self._out)
+        hit, missed, evicted, pieces, fetched, total = self._out.tolist()
         self.hit_bytes += hit
         self.miss_bytes += missed
         self.evicted_bytes += evicted

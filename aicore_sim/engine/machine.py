@@ -128,6 +128,14 @@ class Machine:
         found = self._sync.get("mix" if scope == "mix" else core.kind)
         return found[0].missing() if found is not None else []
 
+    def settle(self, now: int | None) -> None:
+        """Land the effects that are complete by `now` (None: all), before somebody looks at bytes."""
+        if self.landing is not None:
+            if now is None:
+                self.landing.settle_all()
+            else:
+                self.landing.settle(now)
+
     def scalar_row(self, core: Core, entry: Entry, index: int, start: int, end: int) -> None:
         """A row for what the scalar unit did itself."""
         arg = entry.arg
@@ -155,6 +163,7 @@ class Machine:
             raise error.__cause__ if isinstance(error.__cause__, AiCoreError) else error from None
         if any(not core.scalar.finished for core in self.cores):
             raise explain(self)
+        self.settle(None)
         return self._columns()
 
     def _columns(self) -> Columns:

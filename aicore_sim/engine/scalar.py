@@ -33,6 +33,8 @@ class ScalarUnit:
         self.blocked: tuple[str, Any] | None = None
         self.current: Entry | None = None
         self.finished = False
+        self.over = False
+        """True from the end of a block's program to the start of the next."""
         self._stall = int(Cause.ISSUE)
         self._stall_until = -1
 
@@ -45,11 +47,12 @@ class ScalarUnit:
                 break
             self.t += core.machine.timing.core_start
             self.ticks[Cause.BUSY] += core.machine.timing.core_start
+            self.over = False
             yield from self._program(recorder)
+            self.over = True
             yield from self._drain()
-            now = int(core.env.now)
-            if self.t > now:
-                yield core.env.timeout(self.t - now)
+            # Even where no time has passed: every core gets its first block before one of them asks for a second.
+            yield core.env.timeout(max(self.t - int(core.env.now), 0))
             core.end_of_kernel()
         self.finished = True
 

@@ -131,4 +131,4 @@ TransDataTo5HDParams = _absent("TransDataTo5HDParams", "TransDataTo5HDParams (Tr
 TransposeParamsExt = _absent("TransposeParamsExt", "TransposeParamsExt (Transpose)")
 VdeqInfo = _absent("VdeqInfo", "VdeqInfo (SetDeqScale)")
 
-__all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, Placeholder))  # noqa: PLE0605
+__all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, Placeholder))

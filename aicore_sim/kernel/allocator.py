@@ -9,6 +9,8 @@ from aicore_sim.kernel.enums import Hardware, TPosition
 from aicore_sim.kernel.tensor import LocalTensor
 from aicore_sim.kernel.values import RuntimeInt
 
+__all__ = ["LocalMemAllocator"]
+
 _BUFFERS = {
     Hardware.UB: "UB", Hardware.L1: "L1", Hardware.L0A: "L0A", Hardware.L0B: "L0B", Hardware.L0C: "L0C",
     Hardware.BIAS: "BT", Hardware.FIXBUF: "FB",

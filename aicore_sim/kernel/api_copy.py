@@ -28,6 +28,8 @@ from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import PaddingMode, TPosition
 from aicore_sim.kernel.program import Kind
 
+__all__ = ["data_copy", "data_copy_pad", "nd_dma_dci", "set_pad_value"]
+
 Builder = Callable[[Any, Any, DataType, str, str, Card], Op | None]
 _NOP = "moves nothing: a count or length is 0, or less than one block"
 

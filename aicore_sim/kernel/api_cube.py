@@ -18,6 +18,8 @@ from aicore_sim.instructions.mmad import MmadParams
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.memory import Buffer
 
+__all__ = ["fixpipe", "load_data", "mmad"]
+
 _ROW_MAJOR = FixpipeConfig(fix.ROW_MAJOR)
 
 

@@ -9,9 +9,8 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.errors import OutOfBoundsError, ParameterError
 from aicore_sim.kernel.values import RuntimeFloat, RuntimeInt, number
 
-__all__ = [
-    "RuntimeArray", "ShapeInfo", "array", "get_shape_size",
-]  # fmt: skip
+__all__ = ["ShapeInfo", "array", "get_shape_size"]
+
 
 class RuntimeArray:
     """A run-time array of a kernel: `a[i]`, `a[i] = v`, `len(a)`; elements have the type of the array."""

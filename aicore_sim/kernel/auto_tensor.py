@@ -23,6 +23,8 @@ from aicore_sim.kernel.program import Entry, Kind
 from aicore_sim.kernel.tensor import LocalTensor
 from aicore_sim.memory import Buffer
 
+__all__ = ["LocalTensorAuto"]
+
 _HERE = str(Path(__file__).resolve().parent)
 _BLOCK = 32
 

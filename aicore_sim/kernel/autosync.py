@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 INSERTED_ID = 8
 """Event id of inserted flags: beyond the eight a kernel can name, so that they never collide with its own."""
 
+_COVERED = ("GetValue", "SetValue")
+"""Scalar accesses that the compiler looks at: of tensors, in GM only loads. Accesses past the data cache are not."""
 _TO_SCALAR = {Pipe.V: HardEvent.V_S, Pipe.MTE2: HardEvent.MTE2_S, Pipe.MTE3: HardEvent.MTE3_S}
 Span = tuple[Buffer, int, int, bool]
 
@@ -66,7 +68,9 @@ class AutoSync:
 
     def before_scalar(self, rec: Recorder, entry: Entry) -> None:
         """Called before a scalar access is appended; may append flags first."""
-        if entry.op is None or not entry.bufs:
+        if entry.op is None or not entry.bufs or entry.op.api not in _COVERED:
+            return
+        if entry.bufs[0].kind == "GM" and entry.op.writes:
             return
         spans = [(entry.bufs[i], entry.offs[i] + lo, entry.offs[i] + hi, True) for i, lo, hi in entry.op.writes]
         spans += [(entry.bufs[i], entry.offs[i] + lo, entry.offs[i] + hi, False) for i, lo, hi in entry.op.reads]

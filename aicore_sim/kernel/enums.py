@@ -6,6 +6,13 @@ from enum import Enum, IntEnum
 
 from aicore_sim.instructions.base import Pipe
 
+__all__ = [
+    "CMPMODE", "AtomicDtype", "AtomicOp", "BlockMode", "CO2Layout", "CacheLine", "CacheMode", "CacheRwMode",
+    "CubeFormat", "DataFormat", "DcciDst", "DeqScale", "GatherMaskMode", "HardEvent", "Hardware", "KernelType",
+    "MaskMode", "MemDsbT", "NpuArch", "PaddingMode", "PipeID", "QuantModes", "ReduceOrder", "RoundMode", "SelMode",
+    "TPosition", "TransposeType", "pad_t",
+]  # fmt: skip
+
 
 class TPosition(IntEnum):
     """Logical positions; the card maps them to buffers (spec api_semantics.md 1.1). TSCM and C2PIPE2GM are not pyasc's."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
-    "TBuf", "TBufPool", "TPipe", "TQue", "TQueBind", "alloc_event_id", "fetch_event_id", "finish", "get_tpipe_ptr",
+    "TBuf", "TBufPool", "TPipe", "TQue", "TQueBind", "alloc_event_id", "fetch_event_id", "get_tpipe_ptr",
     "release_event_id",
 ]  # fmt: skip
 
@@ -35,10 +35,6 @@ class TPipe:
     """
 
     def __init__(self) -> None:
-        rec = current()
-        if "tpipe" in rec.state:
-            raise RuntimeError("this kernel already has a TPipe: use get_tpipe_ptr()")
-        rec.state["tpipe"] = self
         self._used: dict[str, int] = {}
         self._owned: list[tuple[str, int, str]] = []
         self._count = 0
@@ -47,8 +43,13 @@ class TPipe:
 
     # ---- life -------------------------------------------------------------------------------------------------------
     def init(self) -> None:
-        """InitSocState, empty pools, M_MTE1 ids 0..2 set on cubes."""
+        """InitSocState, empty pools, M_MTE1 ids 0..2 set on cubes; after `destroy` this starts it anew.
+
+        Raises RuntimeError if the kernel has another TPipe.
+        """
         rec = current()
+        if rec.state.setdefault("tpipe", self) is not self:
+            raise RuntimeError("this kernel already has a TPipe: use get_tpipe_ptr()")
         init_soc_state()
         pools(rec).clear()
         if rec.on_aic:
@@ -89,6 +90,8 @@ class TPipe:
             queue.drain(rec)
 
     def _forget(self) -> None:
+        for queue in self.queues:
+            queue.forget()
         self._used.clear()
         self._owned.clear()
         self.queues.clear()

@@ -15,6 +15,7 @@ import numpy as np
 from aicore_sim.kernel import context
 from aicore_sim.kernel.arguments import check_argument, const_kinds, unwrap_struct
 from aicore_sim.kernel.enums import KernelType
+from aicore_sim.kernel.structs import Struct
 from aicore_sim.kernel.values import RuntimeFloat, RuntimeInt, runtime_value
 
 CODEGEN_OPTIONS: dict[str, Any] = {"capture_exceptions": True, "ir_multithreading": True}
@@ -67,6 +68,11 @@ class JitFunction:
     def kernel_type(self) -> KernelType | None:
         found = self.options.get("kernel_type")
         return found if isinstance(found, KernelType) else None
+
+    def with_options(self, options: dict[str, Any]) -> JitFunction:
+        """The same function with options that go before those of the decorator; itself if nothing changes."""
+        changed = {name: value for name, value in options.items() if self.options.get(name) != value}
+        return JitFunction(self.fn, **{**self.options, **changed}) if changed else self
 
     def const_kinds(self) -> dict[str, Any]:
         """Parameters annotated ConstExpr: name -> checked type (None: any). Read once, at the first use."""
@@ -168,7 +174,8 @@ def check_const(name: str, value: Any, kind: Any) -> None:
 def bind_arguments(jit_fn: JitFunction, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[str, Any, bool]]:
     """The arguments of a launch as (parameter, value, is ConstExpr), in parameter order; `kwargs` without options.
 
-    Numbers come as run-time values, Structs as the kernel's own copy, arrays unchanged (`as_numpy` reads them).
+    Numbers come as run-time values, Structs as a copy with such (each core takes its own: `for_block`), arrays
+    unchanged (`as_numpy` reads them).
     Raises TypeError for a missing or surplus argument and for types a kernel cannot take, ValueError for numpy bools,
     RuntimeError for a ConstExpr argument of another type (spec pyasc.md 2, 13).
     """
@@ -189,6 +196,11 @@ def bind_arguments(jit_fn: JitFunction, args: Sequence[Any], kwargs: dict[str, A
             is_array = isinstance(value, np.ndarray)
             found.append((name, value if is_array else unwrap_struct(runtime_value(value)), False))
     return found
+
+
+def for_block(bound: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of one block: Structs are its own copies, what a core stores into them stays there."""
+    return {name: value.copy() if isinstance(value, Struct) else value for name, value in bound.items()}
 
 
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:

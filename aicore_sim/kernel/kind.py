@@ -87,7 +87,7 @@ def scheduler_on(kernel_type: KernelType | None) -> bool:
 
 def _plain(fn: Any) -> Any:
     """The Python function behind a jit function."""
-    inner = getattr(fn, "fn", None)
+    inner = inspect.getattr_static(fn, "fn", None)  # an ordinary look-up is a use, which placeholders refuse
     return inner if inspect.isfunction(inner) else fn
 
 

@@ -120,6 +120,12 @@ class TQueBind:
                 pools(rec).release(self.free, slot.free_id)
                 slot.free_id = -1
 
+    def forget(self) -> None:
+        """The TPipe has taken its memory back: no buffers until the next InitBuffer."""
+        self.slots = []
+        self._cursor = 0
+        self._queue.clear()
+
     def _tensor(self, slot: Slot, dtype: DataType) -> LocalTensor:
         tensor = LocalTensor(dtype)
         self._rebind(tensor, slot)

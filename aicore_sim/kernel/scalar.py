@@ -22,6 +22,8 @@ from aicore_sim.kernel.program import Entry, Kind
 from aicore_sim.kernel.values import RuntimeInt, number
 from aicore_sim.memory import Buffer
 
+__all__ = ["data_cache_clean_and_invalid", "data_sync_barrier", "read_gm_by_pass_dcache", "write_gm_by_pass_dcache"]
+
 
 class Device(Protocol):
     """What the engine lends to an `action(device)`: this core's way to memory, at the simulated time of the action.

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 from aicore_sim.dtypes import DataType, encode_scalar
 from aicore_sim.kernel.values import number
 
+__all__ = ["Field", "Struct", "StructField"]
+
 _MISSING = object()
 _FIELD_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 

@@ -14,6 +14,8 @@ from aicore_sim.kernel.context import current
 from aicore_sim.kernel.enums import CacheMode, CacheRwMode, TPosition
 from aicore_sim.memory import Buffer
 
+__all__ = ["GlobalAddress", "GlobalTensor", "LocalTensor"]
+
 
 class GlobalAddress:
     """A kernel argument: the address of an array in GM. `address + n` moves by n elements."""

@@ -18,10 +18,7 @@ from aicore_sim import dtypes
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 
-__all__ = [
-    "ConstExpr", "RuntimeFloat", "RuntimeInt", "ceildiv", "inline", "number", "range", "runtime_int", "static_assert",
-    "static_range",
-]  # fmt: skip
+__all__ = ["ConstExpr", "ceildiv", "inline", "number", "range", "static_assert", "static_range"]
 
 _NUMBERS = (int, float, np.integer, np.floating)
 

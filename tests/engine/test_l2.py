@@ -99,10 +99,11 @@ def test_runs_of_any_number_of_dimensions_are_walked_outermost_first(
     found = cache.access(
         BASE, strided_runs(size * SECTOR, [n for n, _ in dims], first * SECTOR, [s * SECTOR for _, s in dims]), False
     )
-    each = [
-        reference.touch(BASE + (first + sum(i * s for i, (_, s) in zip(index, dims, strict=True))) * SECTOR, size * SECTOR, False, "")
+    starts = [
+        first + sum(i * s for i, (_, s) in zip(index, dims, strict=True))
         for index in product(*(range(n) for n, _ in dims))
-    ]  # fmt: skip
+    ]
+    each = [reference.touch(BASE + start * SECTOR, size * SECTOR, False, "") for start in starts]
     assert (found.hit, found.missed, found.evicted) == tuple(map(sum, zip(*each, strict=True)))
     assert found.runs == len(each)
 

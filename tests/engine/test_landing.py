@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 import aicore_sim as asc
 from aicore_sim.instructions.base import Pipe
+from aicore_sim.kernel.program import Kind
 from aicore_sim.layouts import to_layout
-from tests.engine.engine_helpers import gm, order, simulate, ub, work
+from tests.engine.engine_helpers import gm, order, rows, simulate, ub, work
 
 N = 1024
 
@@ -313,6 +314,33 @@ def test_a_scalar_store_behind_vector_work_on_the_same_word(card: str) -> None:
     # Without the compiler's V_S flag the scalar unit is first, and V writes over it.
     simulate(scalar_after_vector, y, card=card, auto_sync=False)
     assert y.tolist() == [5.0] * 8
+
+
+@pytest.mark.parametrize(
+    ("access", "flags"), [("local load", 1), ("local store", 1), ("load", 1), ("store", 0), ("bypass", 0)]
+)
+def test_which_scalar_accesses_the_compiler_orders(access: str, flags: int) -> None:
+    # The list of the compiler's automatic synchronisation names loads and stores of LocalTensor and loads of GlobalTensor.
+    @asc.jit(kernel_type=asc.KernelType.AIV_ONLY)
+    def kernel(y: asc.GlobalAddress):
+        tile, out = ub(y.dtype, 0, 8), gm(y)
+        asc.duplicate(tile, 5, 8)
+        order(asc.HardEvent.V_MTE3)
+        asc.data_copy(out, tile, 8)
+        if access == "local load":
+            tile.get_value(0)
+        elif access == "local store":
+            ub(y.dtype, 0, 8).set_value(0, 1)
+        elif access == "load":
+            out.get_value(0)
+        elif access == "store":
+            out.set_value(0, 1)
+        else:
+            asc.write_gm_by_pass_dcache(y, 1)
+
+    run = simulate(kernel, np.zeros(8, np.int32))
+    waits = [row for row in rows(run, Pipe.S) if row.kind is Kind.WAIT_FLAG]
+    assert min(len(waits), 1) == flags
 
 
 # ---- between cores --------------------------------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 # ruff: noqa: F401, F403
 from __future__ import annotations
 
-from aicore_sim import *
+from aicore_sim.kernel import language as _names
+from aicore_sim.kernel.language import *
+from asc import codegen, language, lib, runtime
 from asc.language import adv, basic, core, fwk
 from asc.runtime.jit import jit
 from asc.runtime.options import CodegenOptions, CompileOptions, LaunchOptions
 
-_SUBMODULES = ("adv", "basic", "core", "fwk")
-_OPTIONS = ("CodegenOptions", "CompileOptions", "LaunchOptions", "jit")
-__all__ = [*(name for name in basic.__all__), *_SUBMODULES, *_OPTIONS]
+__all__ = ["CodegenOptions", "CompileOptions", "LaunchOptions", "adv", "basic", "core", "fwk", "jit"]
+__all__ += _names.__all__

@@ -1,1 +1,7 @@
 """Code generation: only its exceptions exist here."""
+
+from __future__ import annotations
+
+from asc.codegen import errors
+
+__all__ = ["errors"]

@@ -1,1 +1,7 @@
 """Host libraries."""
+
+from __future__ import annotations
+
+from asc.lib import host, runtime
+
+__all__ = ["host", "runtime"]

@@ -27,8 +27,7 @@ class JITFunction(JitFunction):
         self.check_blocks(launch[0])
         options, rest = self.split_options(kwargs)
         bind_arguments(self, args, rest)
-        given = {name: options[name] for name in kwargs if name in options}
-        kernel = JitFunction(self.fn, **{**self.options, **given}) if given else self
+        kernel = self.with_options({name: options[name] for name in kwargs if name in options})
         try:
             launcher.Launcher(LaunchOptions(*launch)).run(kernel, self.fn.__name__, args, rest)
         except (DeadlockError, CodegenError):

@@ -3,13 +3,5 @@
 # ruff: noqa: F403
 from __future__ import annotations
 
-import types
-
-import aicore_sim
-from aicore_sim import *
-
-__all__ = [
-    name
-    for name, value in vars(aicore_sim).items()
-    if not name.startswith("_") and name != "annotations" and not isinstance(value, types.ModuleType)
-]
+from aicore_sim.kernel.language import *
+from aicore_sim.kernel.language import __all__ as __all__

@@ -23,25 +23,12 @@ from aicore_sim.dtypes import (
     void,
 )
 
+int1 = bit = bool_ = int8
+"""A bool is an int8 on the device."""
+
 __all__ = [
-    "DataType",
-    "KnownTypes",
-    "double",
-    "float16",
-    "float32",
-    "float64",
-    "float_",
-    "half",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "int_",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "void",
+    "DataType", "KnownTypes", "bit", "bool_", "double", "float16", "float32", "float64", "float_", "half", "int1",
+    "int8", "int16", "int32", "int64", "int_", "uint8", "uint16", "uint32", "uint64", "void",
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from aicore_sim.kernel.framework import TBuf, TBufPool, TPipe, TQue, TQueBind, get_tpipe_ptr
+from asc.language.fwk import tpipe
+from asc.language.fwk.tpipe import TBuf, TBufPool, TPipe, TQue, TQueBind, get_tpipe_ptr
 
-__all__ = ["TBuf", "TBufPool", "TPipe", "TQue", "TQueBind", "get_tpipe_ptr"]
+__all__ = ["TBuf", "TBufPool", "TPipe", "TQue", "TQueBind", "get_tpipe_ptr", "tpipe"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any
 
-from aicore_sim.errors import UnsupportedError
+from aicore_sim.kernel.placeholder import Placeholder
 
 DEFAULT_SOC = "Ascend910B1"
 
@@ -139,34 +139,17 @@ def free_mem(*_: Any) -> None:
     """Nothing to free."""
 
 
-def _unsupported(name: str) -> NoReturn:
-    raise UnsupportedError("raw device memory and binaries are not modelled: launch kernels with kernel[blocks](...)",
-                           field="api", value=f"asc.lib.runtime.{name}")  # fmt: skip
+_NOT_MODELLED = frozenset({
+    "DeviceInfoType", "DeviceModuleType", "Function", "Kernel", "MemorySizes", "MsprofTaskType",
+    "ProfilingCommandHandle", "c2c_ctrl_addr", "call_print_interface", "copy_data_from_device", "copy_data_to_device",
+    "current_tick", "device_info", "launch_kernel", "magic_elf_value", "malloc", "memcpy", "msprof_task_type",
+    "npu_utils", "register_device_binary_kernel", "register_function", "set_pro_switch",
+    "unregister_device_binary_kernel",
+})  # fmt: skip
+"""Raw device memory, binaries and profiling: kernels are launched with kernel[blocks](...) only."""
 
 
-def malloc(*_: Any, **__: Any) -> NoReturn:
-    _unsupported("malloc")
-
-
-def memcpy(*_: Any, **__: Any) -> NoReturn:
-    _unsupported("memcpy")
-
-
-def copy_data_to_device(*_: Any, **__: Any) -> NoReturn:
-    _unsupported("copy_data_to_device")
-
-
-def copy_data_from_device(*_: Any, **__: Any) -> NoReturn:
-    _unsupported("copy_data_from_device")
-
-
-def launch_kernel(*_: Any, **__: Any) -> NoReturn:
-    _unsupported("launch_kernel")
-
-
-def register_device_binary_kernel(*_: Any, **__: Any) -> NoReturn:
-    _unsupported("register_device_binary_kernel")
-
-
-def register_function(*_: Any, **__: Any) -> NoReturn:
-    _unsupported("register_function")
+def __getattr__(name: str) -> Placeholder:
+    if name not in _NOT_MODELLED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return Placeholder(f"{__name__}.{name}", "raw device memory, binaries and profiling are not modelled")

@@ -1,0 +1,97 @@
+"""The kernel language: every name that a kernel uses, in one flat list, as pyasc has it (spec pyasc.md 1, 4, 6 to 8).
+
+`__all__` is what `from asc import *` gives a pyasc program. As there, `range`, `property`, `max`, `min` and `abs` replace
+the builtins.
+"""
+
+# ruff: noqa: F403, A004
+from __future__ import annotations
+
+from aicore_sim.dtypes import (
+    DataType,
+    bfloat16,
+    double,
+    float16,
+    float32,
+    float64,
+    float_,
+    fp4x2_e1m2,
+    fp4x2_e2m1,
+    fp8_e4m3fn,
+    fp8_e5m2,
+    fp8_e8m0,
+    half,
+    hifloat8,
+    int4,
+    int8,
+    int16,
+    int32,
+    int64,
+    int_,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    void,
+)
+from aicore_sim.instructions import fixpipe as _fixpipe
+from aicore_sim.instructions.data_copy import DataCopyParams
+from aicore_sim.instructions.data_copy_pad import DataCopyExtParams, DataCopyPadExtParams, DataCopyPadParams
+from aicore_sim.instructions.fixpipe import *
+from aicore_sim.instructions.load_data_2d import LoadData2DParams
+from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2
+from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
+from aicore_sim.instructions.mmad import MmadParams
+from aicore_sim.instructions.nd2nz import Nd2NzParams
+from aicore_sim.instructions.nddma import MultiCopyLoopInfo, MultiCopyParams, NdDmaConfig, NdDmaLoopInfo, NdDmaParams
+from aicore_sim.kernel import absent as _absent
+from aicore_sim.kernel import allocator as _allocator
+from aicore_sim.kernel import api_copy as _copy
+from aicore_sim.kernel import api_cube as _cube
+from aicore_sim.kernel import api_vector as _vector
+from aicore_sim.kernel import arrays as _arrays
+from aicore_sim.kernel import auto_tensor as _auto_tensor
+from aicore_sim.kernel import enums as _enums
+from aicore_sim.kernel import framework as _framework
+from aicore_sim.kernel import scalar as _scalar
+from aicore_sim.kernel import sync as _sync
+from aicore_sim.kernel import system as _system
+from aicore_sim.kernel import tensor as _tensor
+from aicore_sim.kernel import values as _values
+from aicore_sim.kernel.absent import *
+from aicore_sim.kernel.allocator import *
+from aicore_sim.kernel.api_copy import *
+from aicore_sim.kernel.api_cube import *
+from aicore_sim.kernel.api_vector import *
+from aicore_sim.kernel.arrays import *
+from aicore_sim.kernel.auto_tensor import *
+from aicore_sim.kernel.enums import *
+from aicore_sim.kernel.framework import *
+from aicore_sim.kernel.scalar import *
+from aicore_sim.kernel.sync import *
+from aicore_sim.kernel.system import *
+from aicore_sim.kernel.tensor import *
+from aicore_sim.kernel.values import *
+
+__all__ = [
+    "DataCopyExtParams", "DataCopyPadExtParams", "DataCopyPadParams", "DataCopyParams", "DataType",
+    "LoadData2DParams", "LoadData2DParamsV2", "LoadData3DParamsV2", "MmadParams", "MultiCopyLoopInfo",
+    "MultiCopyParams", "Nd2NzParams", "NdDmaConfig", "NdDmaLoopInfo", "NdDmaParams", "bfloat16", "double", "float16",
+    "float32", "float64", "float_", "fp4x2_e1m2", "fp4x2_e2m1", "fp8_e4m3fn", "fp8_e5m2", "fp8_e8m0", "half",
+    "hifloat8", "int4", "int8", "int16", "int32", "int64", "int_", "uint8", "uint16", "uint32", "uint64", "void",
+]  # fmt: skip
+__all__ += _absent.__all__
+__all__ += _allocator.__all__
+__all__ += _arrays.__all__
+__all__ += _auto_tensor.__all__
+__all__ += _copy.__all__
+__all__ += _cube.__all__
+__all__ += _enums.__all__
+__all__ += _fixpipe.__all__
+__all__ += _framework.__all__
+__all__ += _scalar.__all__
+__all__ += _sync.__all__
+__all__ += _system.__all__
+__all__ += _tensor.__all__
+__all__ += _values.__all__
+__all__ += _vector.__all__
