@@ -22,6 +22,10 @@ NO_ALLOCATE = 2
 FIRST_VICTIM = 3
 """NORMAL_FIRST_VICTIM / LAST: allocated as the next to be replaced."""
 
+SPREAD_SHIFT, SPREAD = 6, 41
+"""Set of a line: its number plus 41 for every 64 lines before it. The slice hash is not published (spec hardware.md 17);
+without one a matrix whose row pitch divides the sets would thrash a few of them, which measured runs do not."""
+
 MODES = {"": NORMAL, "disable": BYPASS, "notalloc_keep": NO_ALLOCATE, "first_victim": FIRST_VICTIM, "persistent": NORMAL}
 
 
@@ -56,8 +60,8 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of:
             last = at + size
             pieces += ((last - 1) // piece - at // piece + 1) * piece
             number = at // line
-            row = (number % sets) * ways
             while at < last:
+                row = ((number + (number >> SPREAD_SHIFT) * SPREAD) % sets) * ways
                 begin = number * line
                 upto = min(last, begin + line)
                 nbytes = upto - at
@@ -112,9 +116,6 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of:
                             place = row
                         ways_of[place] = (number << 16) | mask | ((mask << 8) if write else 0)
                 number += 1
-                row += ways
-                if row == sets * ways:
-                    row = 0
     out[0], out[1], out[2], out[3], out[4], out[5] = hits, misses, evicted, pieces, fetched * sector, total
 
 
