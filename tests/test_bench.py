@@ -23,13 +23,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same measurements with little work."""
     monkeypatch.setattr(bench, "MATMUL", ("M=256", "N=256", "K=128"))
     monkeypatch.setattr(bench, "TIMEOUTS", 100)
-    monkeypatch.setattr(bench, "SMALL", bench.Tiles(64, 128, 8))
-    monkeypatch.setattr(bench, "LARGE", bench.Tiles(256, 512, 2))
+    monkeypatch.setattr(bench, "SMALL", bench.Tiles(64, 128, 4))
+    monkeypatch.setattr(bench, "LARGE", bench.Tiles(256, 512, 4))
 
 
 def test_tiles_have_the_sizes_they_are_named_after() -> None:
     assert (bench.SMALL.nbytes, bench.LARGE.nbytes) == (16 * 1024, 256 * 1024)
-    assert bench.SMALL.nbytes * bench.SMALL.count == bench.LARGE.nbytes * bench.LARGE.count
+    assert bench.SMALL.count == bench.LARGE.count
 
 
 @pytest.mark.parametrize("tiles", [bench.SMALL, bench.LARGE], ids=["16k", "256k"])
