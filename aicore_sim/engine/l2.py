@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from aicore_sim.errors import ConfigError
+
 Ints = NDArray[np.int64]
 # How a transfer uses the cache (spec hardware.md 11.5, api L2 hints).
 NORMAL = 0
@@ -32,44 +34,59 @@ MODES = {"": NORMAL, "disable": BYPASS, "notalloc_keep": NO_ALLOCATE, "first_vic
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of: Ints, out: Ints) -> None:
     """All runs of a transfer at device address `base`: counts into `out` (hit, missed, evicted bytes, bytes in whole
-    pieces, missed bytes in whole sectors, runs). `shape` = (line, sector, piece, ways).
+    pieces, missed bytes in whole sectors, runs). `shape` = (line, sector, piece as powers of
+    two, ways).
 
     `ways_of` holds the ways of every set, most recently used first, free ones (-1) last; a way is line number << 16 |
     dirty sectors << 8 | valid sectors. So the order is the age, and a look-up stays within one or two cache lines of ours.
     """
-    line, sector, piece, ways = shape[0], shape[1], shape[2], shape[3]
+    line_bits, sector_bits, piece_bits, ways = shape[0], shape[1], shape[2], shape[3]
     sets = ways_of.size // ways
-    sectors = line // sector
+    sectors = 1 << (line_bits - sector_bits)
     full = (1 << sectors) - 1
+    line = 1 << line_bits
     hits = misses = evicted = pieces = fetched = total = 0
     for r in range(runs.shape[0]):
         size = runs[r, 1]
-        n2, n3, n4, n5 = runs[r, 4], runs[r, 6], runs[r, 8], runs[r, 10]
-        count = runs[r, 2] * n2 * n3 * n4 * n5
+        n1, n2, n3, n4, n5 = runs[r, 2], runs[r, 4], runs[r, 6], runs[r, 8], runs[r, 10]
+        s1, s2, s3, s4, s5 = runs[r, 3], runs[r, 5], runs[r, 7], runs[r, 9], runs[r, 11]
+        count = n1 * n2 * n3 * n4 * n5
         total += count
-        for k in range(count):
-            rest = k
-            at = base + runs[r, 0] + (rest % n5) * runs[r, 11]
-            if n5 < count:
-                rest //= n5
-                at += (rest % n4) * runs[r, 9]
-                rest //= n4
-                at += (rest % n3) * runs[r, 7]
-                rest //= n3
-                at += (rest % n2) * runs[r, 5] + (rest // n2) * runs[r, 3]
+        start = base + runs[r, 0]
+        i2 = i3 = i4 = i5 = 0
+        for _ in range(count):
+            at = start
             last = at + size
-            pieces += ((last - 1) // piece - at // piece + 1) * piece
-            number = at // line
+            # The next run, by counting instead of dividing: divisions would take most of the time here.
+            i5 += 1
+            start += s5
+            if i5 == n5:
+                i5 = 0
+                start += s4 - n5 * s5
+                i4 += 1
+                if i4 == n4:
+                    i4 = 0
+                    start += s3 - n4 * s4
+                    i3 += 1
+                    if i3 == n3:
+                        i3 = 0
+                        start += s2 - n3 * s3
+                        i2 += 1
+                        if i2 == n2:
+                            i2 = 0
+                            start += s1 - n2 * s2
+            pieces += ((last - 1) >> piece_bits) - (at >> piece_bits) + 1
+            number = at >> line_bits
             while at < last:
                 row = ((number + (number >> SPREAD_SHIFT) * SPREAD) % sets) * ways
-                begin = number * line
+                begin = number << line_bits
                 upto = min(last, begin + line)
                 nbytes = upto - at
                 mask = full
                 asked = sectors
                 if nbytes < line:
-                    low = (at - begin) // sector
-                    asked = (upto - 1 - begin) // sector - low + 1
+                    low = (at - begin) >> sector_bits
+                    asked = ((upto - 1 - begin) >> sector_bits) - low + 1
                     mask = ((1 << asked) - 1) << low
                 at = upto
                 if mode == BYPASS:
@@ -108,7 +125,7 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of:
                             place -= 1
                             dirty = (ways_of[place] >> 8) & full
                             while dirty:
-                                evicted += sector * (dirty & 1)
+                                evicted += dirty & 1
                                 dirty >>= 1
                         if mode != FIRST_VICTIM:
                             for k2 in range(place, row, -1):
@@ -116,7 +133,8 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of:
                             place = row
                         ways_of[place] = (number << 16) | mask | ((mask << 8) if write else 0)
                 number += 1
-    out[0], out[1], out[2], out[3], out[4], out[5] = hits, misses, evicted, pieces, fetched * sector, total
+    out[0], out[1], out[2] = hits, misses, evicted << sector_bits
+    out[3], out[4], out[5] = pieces << piece_bits, fetched << sector_bits, total
 
 
 @dataclass(slots=True)
@@ -141,7 +159,13 @@ class L2Cache:
     def __init__(self, capacity: int, line: int, sector: int, ways: int, piece: int) -> None:
         sets = max(capacity // line // ways, 1)
         self.line, self.sector, self.piece, self.ways = line, sector, piece, ways
-        self._shape = np.array([line, sector, piece, ways], np.int64)
+        for name, value in (("l2.line", line), ("l2.sector", sector), ("l2.access_bytes", piece)):
+            if value < 1 or value & (value - 1):
+                raise ConfigError("the L2 model needs a power of two", field=name, value=value, allowed="1, 2, 4, ...")
+        if not line // 8 <= sector <= line:
+            raise ConfigError("a line of L2 has one to eight sectors", field="l2.sector", value=sector,
+                              allowed=f"{line // 8}..{line}")  # fmt: skip
+        self._shape = np.array([line.bit_length() - 1, sector.bit_length() - 1, piece.bit_length() - 1, ways], np.int64)
         self._ways = np.full(sets * ways, -1, np.int64)
         self._out = np.zeros(6, np.int64)
         self.hit_bytes = 0

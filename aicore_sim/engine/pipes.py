@@ -65,17 +65,19 @@ class PipeUnit:
 
     def run(self) -> Process:
         """The process. It never ends by itself; the simulation ends when nothing is scheduled any more."""
+        # The loop below runs once for every entry of every program: locals instead of attributes, identity instead of
+        # comparison of enumerations, flags raised and taken in place.
         core, queue, released = self.core, self.queue, self.released
         env, machine = core.env, core.machine
         keep, pack = machine.rows.frombytes, ROW.pack
-        timing = machine.timing
-        price = machine.price
+        timing, price, data = machine.timing, machine.price, machine.data
         set_cost, wait_cost, barrier_cost = timing.set_flag, timing.wait_flag, timing.barrier
         flags, flag_of = core.flags, core.flag
-        data = machine.data
+        kind_exec, kind_set, kind_wait, kind_barrier = Kind.EXEC, Kind.SET_FLAG, Kind.WAIT_FLAG, Kind.BARRIER
         words = self._words
-        is_cube = self.pipe is Pipe.M
-        t = 0
+        exec_word, set_word, wait_word = words[kind_exec], words[kind_set], words[kind_wait]
+        unit_flags = core.unit_flags() if self.pipe is Pipe.M else None
+        t = max_end = 0
         while True:
             if not queue:
                 self.t = t
@@ -87,55 +89,64 @@ class PipeUnit:
                 continue
             entry = queue.popleft()
             kind = entry.kind
-            start = entry.issue
+            issue = start = entry.issue
             if t > start:
                 start = t
-            index, arg, waited = -1, 0, 0
-            if kind == 0:  # Kind.EXEC, by far the most frequent
-                op = entry.op
-                if op.index < 0:  # type: ignore[union-attr]
-                    price(op)  # type: ignore[arg-type]
-                index = op.index  # type: ignore[union-attr]
-                route = op.route  # type: ignore[union-attr]
-                if not data and (route == 0 or (route == 1 and is_cube and core.unit_flags().quiet(start))):
-                    t = start + op.occupy  # type: ignore[union-attr]
-                    end = t + op.latency  # type: ignore[union-attr]
+            index, waited = -1, 0
+            if kind is kind_exec:
+                op: Op = entry.op  # type: ignore[assignment]
+                if op.index < 0:
+                    price(op)
+                index, word, arg = op.index, exec_word, 0
+                route = op.route
+                if not data and (route == 0 or (route == 1 and unit_flags is not None and unit_flags.quiet(start))):
+                    t = start + op.occupy
+                    end = t + op.latency
                 else:
                     self.current = entry
-                    start, t, end, waited, arg = yield from self._execute(entry, op, start)  # type: ignore[arg-type]
+                    start, t, end, waited, arg = yield from self._execute(entry, op, start)
                     self.current = None
-                if end > self.max_end:
-                    self.max_end = end
-            elif kind == 2:  # WAIT_FLAG
+                if end > max_end:
+                    self.max_end = max_end = end
+            elif kind is kind_wait:
                 event_id, ident = entry.arg
-                arg = event_id * 64 + ident
+                arg, word = event_id * 64 + ident, wait_word
                 flag = flags.get(arg) or flag_of(arg)
-                if flag.fires is None:
+                fires: Any = flag.fires
+                if fires is None:
                     self.current = entry
                     yield self._sleep_on_flag(flag, "wait", arg)
                     self.blocked = self.current = None
-                t = end = flag.take(start) + wait_cost
-            elif kind == 1:  # SET_FLAG
+                    fires = flag.fires
+                if start > fires:
+                    fires = start
+                flag.cleared, flag.fires = fires, None
+                if flag.set_sleeper is not None:
+                    flag.set_sleeper.succeed()
+                    flag.set_sleeper = None
+                t = end = fires + wait_cost
+            elif kind is kind_set:
                 event_id, ident = entry.arg
-                arg = event_id * 64 + ident
+                arg, word = event_id * 64 + ident, set_word
                 flag = flags.get(arg) or flag_of(arg)
                 if flag.fires is not None:
                     self.current = entry
                     yield self._sleep_on_flag(flag, "set", arg)
                     self.blocked = self.current = None
                 t = (start if start > flag.cleared else flag.cleared) + set_cost
-                end = t if t > self.max_end else self.max_end
-                flag.put(end)
-            elif kind == 3:  # BARRIER
-                t = end = (start if start > self.max_end else self.max_end) + barrier_cost
+                flag.fires = end = t if t > max_end else max_end
+                if flag.wait_sleeper is not None:
+                    flag.wait_sleeper.succeed()
+                    flag.wait_sleeper = None
+            elif kind is kind_barrier:
+                arg, word = 0, words[kind]
+                t = end = (start if start > max_end else max_end) + barrier_cost
             else:
                 self.current = entry
                 t, arg = yield from self._synchronise(entry, start)
                 self.current = None
-                end = t
-            keep(pack(
-                words[kind] | entry.why << WHY_SHIFT, index, arg, entry.line, entry.issue, start, t, end, waited,
-            ))  # fmt: skip
+                word, end = words[kind], t
+            keep(pack(word | entry.why << WHY_SHIFT, index, arg, entry.line, issue, start, t, end, waited))
             released.append(t)
             if self.scalar_sleeper is not None:
                 self.t = t

@@ -62,19 +62,21 @@ class ScalarUnit:
         issue_cost = machine.timing.issue
         units = core.units
         ticks = self.ticks
+        kind_exec, kind_set, kind_wait = Kind.EXEC, Kind.SET_FLAG, Kind.WAIT_FLAG
+        kind_lock, kind_unlock = Kind.MUTEX_LOCK, Kind.MUTEX_UNLOCK
         answer: Any = None
         while True:
             entries = machine.record(recorder, answer)
             if not entries:
                 return
             self.issued += len(entries)
-            t = self.t
+            t, stall, stall_until = self.t, self._stall, self._stall_until
             for entry in entries:
                 t += issue_cost
                 kind = entry.kind
                 unit = units[entry.pipe]
-                if kind < 8 and unit is not None:
-                    if kind >= 6:
+                if unit is not None and (kind is kind_exec or kind is kind_wait or kind is kind_set or kind < 8):
+                    if kind is kind_lock or kind is kind_unlock:
                         self._note_mutex(entry, kind)
                     if unit.credits:
                         unit.credits -= 1
@@ -88,10 +90,10 @@ class ScalarUnit:
                         free = released.popleft()
                         if free > t:
                             ticks[8] += free - t
-                            t = free
-                            self._stall, self._stall_until = 8, t
+                            stall, t = 8, free
+                            stall_until = t
                     entry.issue = t
-                    entry.why = self._stall if self._stall_until > unit.last_issue else 9
+                    entry.why = stall if stall_until > unit.last_issue else 9
                     unit.last_issue = t
                     unit.queue.append(entry)
                     if unit.sleeper is not None:
@@ -100,11 +102,12 @@ class ScalarUnit:
                 else:
                     self.t = t
                     self.current = entry
+                    self._stall, self._stall_until = stall, stall_until
                     answer = yield from self._own(entry)
                     self.current = None
-                    t = self.t
+                    t, stall, stall_until = self.t, self._stall, self._stall_until
             ticks[9] += issue_cost * len(entries)
-            self.t = t
+            self.t, self._stall, self._stall_until = t, stall, stall_until
 
     def _note_mutex(self, entry: Entry, kind: int) -> None:
         mutex = self.core.mutex(entry.arg)
