@@ -153,7 +153,7 @@ def run_kernel(
     machine = Machine(card, session, data=options.data, contention=options.contention)
     if options.progress is not None:
         _watch(machine, options.progress)
-    _queue_blocks(machine, session, kind, blocks, function.kernel_type, lambda: function.fn(**jit.for_block(bound)))
+    _queue_blocks(machine, session, kind, blocks, function.kernel_type, lambda: function.body(**jit.for_block(bound)))
     collecting = gc.isenabled()
     gc.disable()  # a run makes millions of small objects and hardly any cycles
     try:

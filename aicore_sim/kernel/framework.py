@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from aicore_sim.errors import CapacityError, ParameterError, UnsupportedError
@@ -190,10 +191,18 @@ def _init_arguments(args: Iterable[Any], kwargs: dict[str, Any]) -> tuple[TQueBi
         nbytes = num if num is not None else length
         if nbytes is None or (num is not None and length is not None):
             raise ParameterError("init_buffer of a TBuf takes its length in bytes", field="num", value=num)
-        return target, 1, int(nbytes)
+        return target, 1, _whole(nbytes, "num")
     if num is None or length is None:
         raise ParameterError("init_buffer of a queue takes num and len", field="num" if num is None else "len")
-    return target, int(num), int(length)
+    return target, _whole(num, "num"), _whole(length, "len")
+
+
+def _whole(value: Any, field: str) -> int:
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise ParameterError(f"init_buffer: {field} must be a whole number", field=field, value=value,
+                             allowed="ints (// divides them)") from None  # fmt: skip
 
 
 def capacity(rec: Recorder, kind: str) -> int:

@@ -56,6 +56,8 @@ class JitFunction:
         if unknown:
             raise RuntimeError("unknown jit options: " + ", ".join(unknown) + "; known: " + ", ".join(sorted(names)))
         self.fn = fn
+        self.body = fn
+        """What a call runs: `fn`, unless a front end gives its names another meaning."""
         self.options = options
         self._kinds: dict[str, Any] | None = None
         self._order: list[tuple[str, bool, Any]] = []
@@ -72,7 +74,7 @@ class JitFunction:
     def with_options(self, options: dict[str, Any]) -> JitFunction:
         """The same function with options that go before those of the decorator; itself if nothing changes."""
         changed = {name: value for name, value in options.items() if self.options.get(name) != value}
-        return JitFunction(self.fn, **{**self.options, **changed}) if changed else self
+        return type(self)(self.fn, **{**self.options, **changed}) if changed else self
 
     def const_kinds(self) -> dict[str, Any]:
         """Parameters annotated ConstExpr: name -> checked type (None: any). Read once, at the first use."""
@@ -141,7 +143,7 @@ class JitFunction:
         order = self._order
         if kwargs or len(args) < len(order):
             return self._call_bound(args, kwargs)
-        return self.fn(*[_nested(value, *slot) for value, slot in zip(args, order, strict=False)], *args[len(order) :])
+        return self.body(*[_nested(value, *slot) for value, slot in zip(args, order, strict=False)], *args[len(order) :])
 
     def _call_bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         kinds = self.const_kinds()
@@ -149,7 +151,7 @@ class JitFunction:
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             bound.arguments[name] = _nested(value, name, name in kinds, kinds.get(name))
-        return self.fn(*bound.args, **bound.kwargs)
+        return self.body(*bound.args, **bound.kwargs)
 
 
 def _nested(value: Any, name: str, is_const: bool, kind: Any) -> Any:

@@ -6,6 +6,7 @@ elements, as C++ operator[] does; it never reads an element.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from aicore_sim.dtypes import DataType
@@ -15,6 +16,17 @@ from aicore_sim.kernel.enums import CacheMode, CacheRwMode, TPosition
 from aicore_sim.memory import Buffer
 
 __all__ = ["GlobalAddress", "GlobalTensor", "LocalTensor"]
+
+
+def _whole(value: Any, field: str) -> int:
+    """An index, offset or size as a plain int. Raises ParameterError for fractions: none is rounded in silence."""
+    if type(value) is int:
+        return value
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise ParameterError(f"{field} must be a whole number", field=field, value=value,
+                             allowed="ints (// divides them)") from None  # fmt: skip
 
 
 class GlobalAddress:
@@ -29,7 +41,7 @@ class GlobalAddress:
         """Bytes from the start of the allocation."""
 
     def __add__(self, elements: int) -> GlobalAddress:
-        return GlobalAddress(self.buffer, self.dtype, self.offset + int(elements) * self.dtype.bits // 8)
+        return GlobalAddress(self.buffer, self.dtype, self.offset + _whole(elements, "offset") * self.dtype.bits // 8)
 
     __radd__ = __add__
 
@@ -38,8 +50,8 @@ def _start(index: Any) -> int:
     if isinstance(index, slice):
         if index.stop is not None or index.step is not None or index.start is None:
             raise ParameterError("a tensor view is t[start:] or t[start]: no stop, no step", field="slice", value=index)
-        return int(index.start)
-    return int(index)
+        return _whole(index.start, "index")
+    return _whole(index, "index")
 
 
 class GlobalTensor:
@@ -61,7 +73,7 @@ class GlobalTensor:
         if not isinstance(buffer, GlobalAddress):
             raise ParameterError("set_global_buffer takes a GlobalAddress", field="buffer", value=type(buffer).__name__)
         self.buffer, self.dtype, self.offset = buffer.buffer, buffer.dtype, buffer.offset
-        self.size = int(buffer_size) if buffer_size is not None else None
+        self.size = None if buffer_size is None else _whole(buffer_size, "buffer_size")
 
     def __getitem__(self, index: Any) -> GlobalTensor:
         start = _start(index)
@@ -77,13 +89,13 @@ class GlobalTensor:
         """Element `offset`, read by the scalar unit through its data cache; suspends the recording."""
         from aicore_sim.kernel.scalar import read_global
 
-        return read_global(self, int(offset))
+        return read_global(self, _whole(offset, "offset"))
 
     def set_value(self, offset: int, value: Any) -> None:
         """Store element `offset` by the scalar unit: into its data cache, not into GM (spec coherence.md 1)."""
         from aicore_sim.kernel.scalar import write_global
 
-        write_global(self, int(offset), value)
+        write_global(self, _whole(offset, "offset"), value)
 
     def set_l2_cache_hint(self, mode: CacheMode = CacheMode.CACHE_MODE_NORMAL, rw_mode: CacheRwMode = CacheRwMode.RW) -> None:
         """How copies through this tensor use the L2 (DISABLE bypasses it)."""
@@ -96,7 +108,7 @@ class GlobalTensor:
         return self.size if self.size is not None else (self.buffer.size - self.offset) * 8 // self.dtype.bits
 
     def get_phy_addr(self, offset: int = 0) -> GlobalAddress:
-        return GlobalAddress(self.buffer, self.dtype, self.offset + int(offset) * self.dtype.bits // 8)
+        return GlobalAddress(self.buffer, self.dtype, self.offset + _whole(offset, "offset") * self.dtype.bits // 8)
 
     def get_shape_info(self) -> Any:
         return self.shape_info
@@ -133,7 +145,7 @@ class LocalTensor:
         """The memory behind it; None if this core does not have it."""
         if pos is not None:
             rec = current()
-            self.bind(buffer_name(pos), int(addr or 0), int(tile_size or 0))
+            self.bind(buffer_name(pos), _whole(addr or 0, "addr"), _whole(tile_size or 0, "tile_size"))
             align = int(rec.card.value(f"buffers.{self.kind}.align"))
             if self.offset % align:
                 raise AlignmentError(f"a tensor in {self.kind} starts at a multiple of {align} B", field="addr",
@@ -174,13 +186,13 @@ class LocalTensor:
         """Element `index`, read by the scalar unit; suspends the recording (UB positions only, spec 25.4)."""
         from aicore_sim.kernel.scalar import read_local
 
-        return read_local(self, int(index))
+        return read_local(self, _whole(index, "index"))
 
     def set_value(self, index: int, value: Any) -> None:
         """Store one element by the scalar unit."""
         from aicore_sim.kernel.scalar import write_local
 
-        write_local(self, int(index), value)
+        write_local(self, _whole(index, "index"), value)
 
     def reinterpret_cast(self, dtype: DataType) -> LocalTensor:
         """The same bytes as elements of another type."""
@@ -193,20 +205,21 @@ class LocalTensor:
         return self.size
 
     def set_size(self, size: int = 0) -> None:
-        if self.offset + self.dtype.nbytes(int(size)) > self.buffer.size:
-            raise OutOfBoundsError("set_size beyond the buffer", field="size", value=size)
-        self.size = int(size)
+        elements = _whole(size, "size")
+        if self.buffer is not None and self.offset + self.dtype.nbytes(elements) > self.buffer.size:
+            raise OutOfBoundsError("set_size beyond the buffer", field="size", value=elements)
+        self.size = elements
 
     def get_length(self) -> int:
         """Bytes of the tensor."""
         return self.dtype.nbytes(self.size)
 
     def set_buffer_len(self, data_len: int) -> None:
-        self.size = int(data_len) * 8 // self.dtype.bits
+        self.size = _whole(data_len, "data_len") * 8 // self.dtype.bits
 
     def get_phy_addr(self, offset: int = 0) -> int:
         """Byte address of element `offset` in its buffer."""
-        return self.offset + int(offset) * self.dtype.bits // 8
+        return self.offset + _whole(offset, "offset") * self.dtype.bits // 8
 
     def get_position(self) -> TPosition:
         return self.position
@@ -226,7 +239,7 @@ class LocalTensor:
     def set_addr_with_offset(self, src: LocalTensor, offset: int) -> None:
         """Start at element `offset` of `src`."""
         self.kind, self.position, self.buffer = src.kind, src.position, src.buffer
-        self.offset = src.offset + int(offset) * src.dtype.bits // 8
+        self.offset = src.offset + _whole(offset, "offset") * src.dtype.bits // 8
         self.size = (src.get_length() - (self.offset - src.offset)) * 8 // self.dtype.bits
 
 

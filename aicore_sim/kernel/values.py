@@ -296,17 +296,26 @@ def range(*bounds: Any) -> Iterator[RuntimeInt]:
 
     Raises ParameterError for a step of 0.
     """
-    return map(RuntimeInt, static_range(*bounds))
+    start, stop, step = _bounds(bounds)
+    return map(RuntimeInt, _range(start, stop, step) if step > 0 else ())
 
 
 def static_range(*bounds: Any) -> Sequence[int]:
-    """As `range`, unrolled: the variable is a compile-time int."""
+    """A loop that is unrolled: the variable is a compile-time int, a negative step counts down as in Python.
+
+    Raises ParameterError for a step of 0.
+    """
+    return _range(*_bounds(bounds))
+
+
+def _bounds(bounds: tuple[Any, ...]) -> tuple[int, int, int]:
+    """Start, stop and step of a loop."""
     if not 1 <= len(bounds) <= 3:
         raise ParameterError("range takes one to three bounds", field="bounds", value=bounds)
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if int(step) == 0:
         raise ParameterError("a loop needs a step", field="step", value=0, allowed=">= 1")
-    return _range(int(start), int(stop), int(step)) if int(step) > 0 else _range(0)
+    return int(start), int(stop), int(step)
 
 
 # ---- compile-time utilities -----------------------------------------------------------------------------------------

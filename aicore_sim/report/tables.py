@@ -50,7 +50,7 @@ _UNITS = {
 _COLUMN = re.compile(r"(aic|aiv)_(?:(\w+?)_)?(time\(us\)|total_cycles|ratio|active_bw\(GB/s\))")
 NOT_AVAILABLE = "NA"
 
-TRACE_LIMIT = 1_000_000
+TRACE_LIMIT = 200_000
 _CHUNK = 100_000
 
 
