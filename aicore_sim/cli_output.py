@@ -192,14 +192,15 @@ def stdout_for_results(as_json: bool) -> Iterator[None]:
 
 
 def write_report(
-    run: Run, folder: Path, title: str, *, timeline: bool = True, window_us: tuple[float, float] | None = None
-) -> None:
+    run: Run, folder: Path, title: str, *, timeline: bool = True, trace_csv: bool = True,
+    window_us: tuple[float, float] | None = None,
+) -> None:  # fmt: skip
     """The report files of a run; a folder that cannot be written is an error of the command line (ConfigError)."""
     # matplotlib takes longer to load than a small scenario to run: only those who draw wait for it.
     from aicore_sim.report import files
 
     try:
-        files.write_files(run, folder, timeline=timeline, title=title, window_us=window_us)
+        files.write_files(run, folder, timeline=timeline, trace_csv=trace_csv, title=title, window_us=window_us)
     except OSError as error:
         raise ConfigError(f"the report files cannot be written: {error.strerror or error}", field="out",
                           value=str(folder)) from error  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,8 +18,13 @@ from aicore_sim.errors import ParameterError
 from aicore_sim.launch import Run
 from aicore_sim.report.summary import print_result
 
-PICTURES = 20
-"""Launches that get a timeline.png; a test suite may launch hundreds, and drawing takes longer than a small run."""
+DETAILED = 20
+"""Launches that get a trace.csv and a timeline.png; a test suite may launch hundreds, and these take the most time."""
+SHOWN_WARNINGS = 10
+"""Different warnings of a program that are shown; launches.csv counts all."""
+COLUMNS = (
+    "launch", "kernel", "card", "blocks", "time_us", "core_time_us", "instructions", "warnings", "folder",
+)  # fmt: skip
 
 
 class Launches:
@@ -29,26 +35,48 @@ class Launches:
         self.console = console
         self.quiet = quiet
         self.verbose = verbose
-        self.count = 0
+        self.rows: list[tuple[Any, ...]] = []
+        self._warned: set[tuple[str, str, int]] = set()
 
     def __call__(self, run: Run) -> None:
-        self.count += 1
+        number = len(self.rows) + 1
+        name = f"{number:03d}-{run.kernel}-{run.card.name}"
         if self.folder is not None:
-            own = self.folder / f"{self.count:03d}-{run.kernel}-{run.card.name}"
-            write_report(run, own, run.kernel, timeline=self.count <= PICTURES)
-            if self.count == PICTURES + 1 and not self.quiet:
-                self.console.print(f"timeline.png is drawn for the first {PICTURES} launches only")
+            detailed = number <= DETAILED
+            write_report(run, self.folder / name, run.kernel, timeline=detailed, trace_csv=detailed)
+        self.rows.append((number, run.kernel, run.card.label, run.blocks, round(run.time_us, 4),
+                          round(run.core_time_us, 4), run.instructions, len(run.warnings), name))  # fmt: skip
         if self.verbose:
             print_result(run, self.console)
         elif not self.quiet:
-            where = f" -> {self.folder / own.name}" if self.folder is not None else ""
-            warned = f", {len(run.warnings)} warnings" if run.warnings else ""
-            line = f"launch {self.count}: {run.kernel} on {run.card.label}, {_blocks(run)}, {run.time_us:,.2f} us"
-            self.console.print(Text(line + warned + where))
+            line = f"launch {number}: {run.kernel} on {run.card.label}, {_count(run.blocks, 'block')}"
+            self.console.print(Text(f"{line}, {run.time_us:,.2f} us"))
+            self._warn(run)
+
+    def _warn(self, run: Run) -> None:
+        """Every warning once in the life of the program."""
+        for text, file, line, _ in run.warnings:
+            if (text, file, line) in self._warned:
+                continue
+            self._warned.add((text, file, line))
+            if len(self._warned) <= SHOWN_WARNINGS:
+                self.console.print(Text(f"  warning: {text} ({file}:{line})", style="yellow"))
+            elif len(self._warned) == SHOWN_WARNINGS + 1:
+                self.console.print(Text("  further warnings are not shown (-v shows all)", style="yellow"))
+
+    def close(self) -> None:
+        """The table of all launches, and where the files are."""
+        if self.folder is None or not self.rows:
+            return
+        with (self.folder / "launches.csv").open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream, lineterminator="\n").writerows([COLUMNS, *self.rows])
+        if not self.quiet:
+            note = f", details of the first {DETAILED}" if len(self.rows) > DETAILED else ""
+            self.console.print(Text(f"{_count(len(self.rows), 'launch', 'launches')}, files in {self.folder}{note}"))
 
 
-def _blocks(run: Run) -> str:
-    return f"{run.blocks} block" + ("s" if run.blocks != 1 else "")
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def pyasc(
@@ -64,7 +92,7 @@ def pyasc(
         typer.Option("--card", metavar="NAME[:SOC]|FILE.toml", help="Instead of the program's set_platform."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Accesses past an array are errors even inside its allocation.")
+        bool, typer.Option("--strict", help="Accesses past an array or a tensor are errors even inside its memory.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for the report files of the launches.")
@@ -78,7 +106,7 @@ def pyasc(
     """Run a pyasc program unmodified, or a module such as pytest over tests of pyasc programs.
 
     `import asc` finds the simulator; every kernel launch becomes a run with its own files under
-    aicore-sim-out/PROGRAM. The exit status is the program's.
+    aicore-sim-out/pyasc-PROGRAM. The exit status is the program's.
 
     \b
     Examples:
@@ -95,9 +123,11 @@ def pyasc(
     if folder is not None:
         folder = folder.resolve()  # the program may change its folder
     launches = Launches(folder, stderr_console(), quiet=quiet, verbose=verbose)
-    if module is not None:
-        return pyasc_runner.run_module(module, args, card=spec, strict=strict, on_run=launches)
-    return pyasc_runner.run_file(program, args, card=spec, strict=strict, on_run=launches)
+    run = pyasc_runner.run_file if module is None else pyasc_runner.run_module
+    try:
+        return run(program, args, card=spec, strict=strict, on_run=launches)
+    finally:
+        launches.close()
 
 
 def _program(module: str | None, words: Sequence[str]) -> tuple[str, list[str]]:

@@ -95,6 +95,8 @@ class Options:
     wrap: str = "refuse"
     seed: int = 0
     slack_is_warning: bool = False
+    strict: bool = False
+    """Accesses behind a tensor but inside its buffer are errors, not warnings."""
     progress: Callable[[int, float], None] | None = None
     """Called now and then with (entries recorded, simulated us)."""
 
@@ -128,7 +130,7 @@ def simulate(
         raise ParameterError("unknown quirks", field="quirks", value=quirks, allowed="documented, implementation, a list")
     if wrap not in ("refuse", "hardware"):
         raise ParameterError("unknown wrap mode", field="wrap", value=wrap, allowed="refuse, hardware")
-    options = Options(data, checks, contention, auto_sync, quirks, wrap, seed, slack_is_warning, progress)
+    options = Options(data, checks, contention, auto_sync, quirks, wrap, seed, slack_is_warning, progress=progress)
     chosen = card if isinstance(card, Card) else load_card(card, overrides)
     if isinstance(card, Card) and overrides:
         raise ParameterError("overrides go with a card name, not with a loaded Card", field="overrides", value=dict(overrides))
@@ -147,7 +149,7 @@ def run_kernel(
     gm = GlobalMemory(options.data)
     quirks = frozenset([options.quirks] if isinstance(options.quirks, str) else options.quirks) - {"documented"}
     session = Session(card, gm, data=options.data, auto_sync=options.auto_sync, quirks=quirks,
-                      slack_is_warning=options.slack_is_warning)  # fmt: skip
+                      slack_is_warning=options.slack_is_warning, strict=options.strict)  # fmt: skip
     bound, outputs = _place_arguments(function, args, kwargs, gm, options.data)
     kind = "core" if card.coupled else kernel_kind(function.fn, function.kernel_type)
     machine = Machine(card, session, data=options.data, contention=options.contention)

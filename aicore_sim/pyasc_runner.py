@@ -5,7 +5,6 @@ Used by `aicore-sim pyasc FILE [-- ARGS]` and `pyasc -m MODULE [-- ARGS]` (spec 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import runpy
 import sys
@@ -13,7 +12,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from aicore_sim.errors import ConfigError
 from aicore_sim.pyasc_settings import CARD_VARIABLE, STRICT_VARIABLE, settings
@@ -69,9 +69,9 @@ def _status(program: Callable[[], object]) -> int:
 def _stage(
     card: str, strict: bool, on_run: Callable[[Run], None] | None, argv: list[str], folder: str
 ) -> Iterator[None]:
-    """Arguments, import path, environment of children and settings of a program; all restored afterwards."""
+    """Arguments, import path, environment of children, settings and a fresh `asc` for a program; all restored afterwards."""
     before = settings.card, settings.strict, settings.on_run
-    arguments, path, environment = sys.argv, list(sys.path), dict(os.environ)
+    arguments, path, environment, packages = sys.argv, list(sys.path), dict(os.environ), _take_asc()
     settings.card, settings.strict, settings.on_run = card, strict, on_run
     sys.argv = argv
     sys.path[:0] = [folder, str(COMPAT)]
@@ -79,33 +79,17 @@ def _stage(
     os.environ["PYTHONPATH"] = os.pathsep.join([*own, *filter(None, [environment.get("PYTHONPATH")])])
     os.environ[CARD_VARIABLE], os.environ[STRICT_VARIABLE] = card, "1" if strict else ""
     try:
-        with _npu_on_cpu():
-            yield
+        yield
     finally:
+        settings.leave()
+        _take_asc()
+        sys.modules.update(packages)
         sys.argv, sys.path[:] = arguments, path
         os.environ.clear()
         os.environ.update(environment)
         settings.card, settings.strict, settings.on_run = before
 
 
-@contextmanager
-def _npu_on_cpu() -> Iterator[None]:
-    """Where torch is installed: tensors asked for on the device "npu" are made on the CPU."""
-    if importlib.util.find_spec("torch") is None:
-        yield
-        return
-    overrides: Any = importlib.import_module("torch.overrides")
-
-    class NpuOnCpu(overrides.TorchFunctionMode):  # type: ignore[misc]
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            named = {name: _device(value) for name, value in (kwargs or {}).items()}
-            return func(*map(_device, args), **named)
-
-    with NpuOnCpu():
-        yield
-
-
-def _device(value: Any) -> Any:
-    """ "cpu" for "npu" and "npu:0"; anything else unchanged."""
-    is_npu = isinstance(value, str) and (value == "npu" or value.startswith("npu:"))
-    return "cpu" if is_npu else value
+def _take_asc() -> dict[str, ModuleType]:
+    """Forget the imported modules of `asc`: they hold the platform that a program has chosen."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name == "asc" or name.startswith("asc.")}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aicore_sim.errors import ConfigError
+from aicore_sim.pyasc_torch import npu_on_cpu
 
 if TYPE_CHECKING:
     from aicore_sim.launch import Run
@@ -27,6 +29,20 @@ class Settings:
     card: str = ""
     strict: bool = False
     on_run: Callable[[Run], None] | None = None
+    _npu: AbstractContextManager[Any] | None = None
+
+    def take_npu_tensors(self) -> None:
+        """From now on torch, if the program uses it, makes tensors for the device "npu" on the CPU."""
+        if self._npu is None:
+            self._npu = npu_on_cpu()
+            if self._npu is not None:
+                self._npu.__enter__()
+
+    def leave(self) -> None:
+        """The program is over: torch means what it says again."""
+        if self._npu is not None:
+            self._npu.__exit__(None, None, None)
+            self._npu = None
 
 
 settings = Settings(os.environ.get(CARD_VARIABLE, ""), os.environ.get(STRICT_VARIABLE, "") == "1")

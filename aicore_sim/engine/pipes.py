@@ -287,7 +287,9 @@ class PipeUnit:
             finished.succeed((port, l2, hbm))
 
         machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, float(access.pieces), float(memory), ended)
+        machine.transfers += 1
         _, l2, hbm = yield finished
+        machine.transfers -= 1
         now = int(core.env.now)
         free = max(begin + op.occupy, now)
         end = free + latency

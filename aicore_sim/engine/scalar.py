@@ -12,6 +12,7 @@ import simpy
 
 from aicore_sim.engine.columns import Cause
 from aicore_sim.engine.flags import Counter
+from aicore_sim.engine.polls import Polls
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.context import Recorder
 from aicore_sim.kernel.program import Entry, Kind
@@ -37,6 +38,7 @@ class ScalarUnit:
         """True from the end of a block's program to the start of the next."""
         self._stall = int(Cause.ISSUE)
         self._stall_until = -1
+        self._polls = Polls(core)
 
     def run(self) -> Process:
         """Run block after block; ends when the core has no more blocks."""
@@ -163,6 +165,9 @@ class ScalarUnit:
             self._stall, self._stall_until = int(cause), self.t
         index = entry.op.index if entry.op is not None else -1
         core.machine.scalar_row(core, entry, index, start, self.t)
+        self._polls.rows += 1
+        if answer is not None:
+            self._polls.loaded(entry, answer)
         return answer
 
     def _action(self, entry: Entry) -> Any:

@@ -40,6 +40,8 @@ class Session:
     auto_sync: bool = True
     slack_is_warning: bool = False
     """True under `pyasc`: accesses behind an argument but inside its allocation warn instead of raising."""
+    strict: bool = False
+    """Accesses behind a tensor but inside its buffer raise instead of warning."""
     header_only: bool = False
     """Offer paths that only the vendor's headers implement (spec api_semantics.md 22)."""
     quirks: frozenset[str] = frozenset()
@@ -157,8 +159,7 @@ class Recorder:
             if offset + lo < 0 or offset + hi > buffer.size:
                 self._beyond(op, tensor, offset + lo, offset + hi, line)
             if tensor.size and hi * 8 > tensor.size * tensor.dtype.bits:
-                self.session.warn(f"{op.api}: touches {hi} B of a {tensor.kind} tensor of {tensor.size} "
-                                  f"{tensor.dtype.api_name}", line)  # fmt: skip
+                self._past_tensor(op, tensor, hi, line)
             bufs.append(buffer)
             offs.append(offset)
         for text in op.warnings:
@@ -170,12 +171,7 @@ class Recorder:
         entry = Entry(Kind.EXEC, op.pipe, line, op, tuple(bufs), tuple(offs))
         if op.gm_operand >= 0:
             entry.l2 = operands[op.gm_operand].l2_hint
-        if self.before is not None:
-            self.before(entry)
-        program = self.program
-        program.append(entry)
-        if len(program) >= LEAD and self._engine is not None:
-            self._engine.switch()
+        self.append(entry)
 
     def _misaligned(self, op: Op, tensor: Any, align: int) -> None:
         raise AlignmentError(
@@ -192,6 +188,13 @@ class Recorder:
             f"{op.api} touches bytes {first}..{last - 1} of {buffer.label} ({buffer.kind}), which has {buffer.size} B",
             field="address", value=last, allowed=f"0..{buffer.size}", card=self.card.name,
         )  # fmt: skip
+
+    def _past_tensor(self, op: Op, tensor: Any, nbytes: int, line: int) -> None:
+        text = f"{op.api}: touches {nbytes} B of a {tensor.kind} tensor of {tensor.size} {tensor.dtype.api_name}"
+        if self.session.strict:
+            raise OutOfBoundsError(text, field="size", value=nbytes, allowed=f"<= {tensor.dtype.nbytes(tensor.size)} B",
+                                   card=self.card.name)  # fmt: skip
+        self.session.warn(text, line)
 
     def append(self, entry: Entry) -> None:
         """Append a prepared entry and hand over to the engine when the lead is used up."""

@@ -42,7 +42,7 @@ from aicore_sim.instructions.load_data_2d import LoadData2DParams
 from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2
 from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
 from aicore_sim.instructions.mmad import MmadParams
-from aicore_sim.instructions.nd2nz import Nd2NzParams
+from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
 from aicore_sim.instructions.nddma import MultiCopyLoopInfo, MultiCopyParams, NdDmaConfig, NdDmaLoopInfo, NdDmaParams
 from aicore_sim.kernel import absent as _absent
 from aicore_sim.kernel import allocator as _allocator
@@ -74,7 +74,7 @@ from aicore_sim.kernel.tensor import *
 from aicore_sim.kernel.values import *
 
 __all__ = [
-    "DataCopyExtParams", "DataCopyPadExtParams", "DataCopyPadParams", "DataCopyParams", "DataType",
+    "DataCopyExtParams", "DataCopyPadExtParams", "DataCopyPadParams", "DataCopyParams", "DataType", "Dn2NzParams",
     "LoadData2DParams", "LoadData2DParamsV2", "LoadData3DParamsV2", "MmadParams", "MultiCopyLoopInfo",
     "MultiCopyParams", "Nd2NzParams", "NdDmaConfig", "NdDmaLoopInfo", "NdDmaParams", "bfloat16", "double", "float16",
     "float32", "float64", "float_", "fp4x2_e1m2", "fp4x2_e2m1", "fp8_e4m3fn", "fp8_e5m2", "fp8_e8m0", "half",

@@ -35,8 +35,8 @@ COLOURS = {
 WAIT_COLOUR = "#9a9a9a"
 DPI = 100
 WIDTH_IN = 14.0
-MOST_CORES = 8
-"""Cores shown when the caller does not choose."""
+MOST_CORES = 36
+"""Cores shown when the caller does not choose: all cubes of the largest card."""
 ZOOM_SHARE = 0.1
 ZOOM_ROWS = 24
 """The zoom shows at most this share of the run, and at most about so many instructions of the fullest lane."""

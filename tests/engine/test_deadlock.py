@@ -203,6 +203,76 @@ def test_a_set_on_a_pipe_that_the_core_lacks_is_lost() -> None:
     assert "2 of 3 cores" in stuck(lost).message
 
 
+def test_cores_of_a_group_that_wait_for_each_other() -> None:
+    # Both wait first and would signal afterwards. On A2 the wait stops the scalar unit itself.
+    @asc.jit(kernel_type=asc.KernelType.MIX_AIC_1_2)
+    def both_wait(x: asc.GlobalAddress):
+        if asc.ascend_is_aic():
+            asc.cross_core_wait_flag(1, 2, asc.PipeID.PIPE_MTE2)
+            asc.cross_core_set_flag(0, 2, asc.PipeID.PIPE_MTE2)
+        if asc.ascend_is_aiv():
+            asc.cross_core_wait_flag(0, 2, asc.PipeID.PIPE_MTE2)
+            asc.cross_core_set_flag(1, 2, asc.PipeID.PIPE_MTE2)
+
+    for card in ("atlas_a2", "atlas_350"):
+        error = stuck(both_wait, card=card)
+        assert "the waits form a cycle" in error.message
+        assert "3 of 3 cores" in error.message
+        assert any("core0.aic" in line and "waits for cross-core flag 1" in line for line in error.cycle)
+        assert any("core0.aiv0" in line and "waits for cross-core flag 0" in line for line in error.cycle)
+
+
+# ---- polling --------------------------------------------------------------------------------------------------------
+@asc.jit(kernel_type=asc.KernelType.MIX_AIV_1_0)
+def poll_for(x: asc.GlobalAddress, writer: asc.ConstExpr, clean: asc.ConstExpr, rounds: asc.ConstExpr):
+    """Core 0 polls word 0 until it is 7; core 1 stores it there after `rounds` loads of 4 KB, or never."""
+    flag = gm(x)
+    if asc.get_block_idx() == 0:
+        while flag.get_value(0) != 7:
+            if clean:
+                asc.data_cache_clean_and_invalid(asc.CacheLine.SINGLE_CACHE_LINE, flag)
+    elif writer:
+        tile = ub(x.dtype, 0, N)
+        for _ in range(rounds):
+            asc.data_copy(tile, gm(x, N), N)
+        asc.duplicate(ub(x.dtype, N, 8), 7, 8)
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+        asc.data_copy(flag, ub(x.dtype, N, 8), 8)
+
+
+def test_a_poll_ends_when_the_other_core_has_stored() -> None:
+    words = np.zeros(2 * N, np.int32)
+    run = simulate(poll_for, words, True, True, 50, blocks=2)
+    assert words[0] == 7
+    assert run.cycles > 50 * 128
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_polling_for_what_never_comes_is_a_livelock(clean: bool) -> None:
+    with pytest.raises(DeadlockError, match="livelock") as caught:
+        simulate(poll_for, np.zeros(2 * N, np.int32), False, clean, 0, blocks=2)
+    at = line_of(poll_for, 5)
+    assert (caught.value.file, caught.value.line) == (__file__, at)
+    assert list(caught.value.cycle) == [f"core0.aiv0 S polls x+0 (test_deadlock.py:{at}) and finds 0 every time"]
+
+
+def test_polling_a_stale_line_is_a_livelock_although_the_store_has_come() -> None:
+    # Without cleaning, the data cache keeps the line as it was first read.
+    with pytest.raises(DeadlockError, match="livelock"):
+        simulate(poll_for, np.zeros(2 * N, np.int32), True, False, 50, blocks=2)
+
+
+def test_many_loads_of_different_words_are_work() -> None:
+    @asc.jit(kernel_type=asc.KernelType.AIV_ONLY)
+    def scan(x: asc.GlobalAddress):
+        words = gm(x)
+        for _ in range(6):
+            for i in range(4 * N):
+                words.get_value(i)
+
+    assert simulate(scan, np.zeros(4 * N, np.int32)).instructions == 6 * 4 * N
+
+
 # ---- in general -----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "make", [lambda: stuck(no_set), lambda: stuck(no_set, blocks=3)], ids=["one core", "three cores"]

@@ -45,6 +45,22 @@ def test_a_load_compute_store_chain_tick_by_tick() -> None:
     assert np.array_equal(y, x + 1)
 
 
+def test_every_cycle_of_the_chain_has_its_cause() -> None:
+    run = simulate(add_one, *x_and_y())
+    ticks = run.trace.ticks_by_cause()[0] / TICKS
+
+    def of(pipe: Pipe) -> dict[Cause, float]:
+        return {cause: ticks[pipe, cause] for cause in Cause if ticks[pipe, cause]}
+
+    # MTE2: issued at 10, 128 cycles through its port, the flag's cycle, nothing more until 504.
+    assert of(Pipe.MTE2) == {Cause.ISSUE: 10, Cause.BW_PORT: 128, Cause.FLAG: 1, Cause.IDLE: 504 - 139}
+    # V: the wait is issued at 30 and over at 239; 16 cycles of work; the flag's cycle.
+    assert of(Pipe.V) == {Cause.ISSUE: 30, Cause.FLAG: 209 + 1, Cause.BUSY: 16, Cause.IDLE: 504 - 256}
+    # MTE3: the wait is issued at 60 and over at 276; the store holds the pipe for 128 cycles.
+    assert of(Pipe.MTE3) == {Cause.ISSUE: 60, Cause.FLAG: 216, Cause.BW_PORT: 128, Cause.IDLE: 100}
+    assert of(Pipe.S) == {Cause.ISSUE: 70, Cause.IDLE: 434}
+
+
 @asc.jit
 def loads(x: asc.GlobalAddress, sizes: asc.ConstExpr):
     for i, size in enumerate(sizes):
@@ -164,6 +180,16 @@ def test_vector_instructions_have_a_least_cost_and_a_latency() -> None:
     run = simulate(vectors, np.zeros(8, np.float32), overrides={"scalar.issue": 1})
     # 8 floats are one repeat, less than the 4 cycles an instruction takes at least; 2048 floats are 32 repeats.
     assert [row.times for row in work(run, Pipe.V)] == [(1, 5, 25), (5, 9, 29), (9, 13, 33), (13, 45, 65)]
+
+
+def test_programs_longer_than_the_recording_lead_are_issued_without_a_break() -> None:
+    @asc.jit(kernel_type=asc.KernelType.AIV_ONLY)
+    def long(x: asc.GlobalAddress):
+        for _ in range(5000):
+            asc.duplicate(ub(asc.float32, 0, 8), 0.0, 8)
+
+    run = simulate(long, np.zeros(8, np.float32), data=False)
+    assert [row.issue for row in work(run, Pipe.V)] == [10.0 * (i + 1) for i in range(5000)]
 
 
 def test_scalar_loads_suspend_the_program_and_see_what_was_stored() -> None:

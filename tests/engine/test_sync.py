@@ -249,6 +249,24 @@ def test_sync_all_of_the_vector_cores_on_a_cube_core(card: str, cube_meets: bool
     assert [found[core] for core in (0, 3)] == ([[28]] * 2 if cube_meets else [[]] * 2)
 
 
+def test_sync_all_with_named_pipes_drains_one_and_holds_one() -> None:
+    # 350: MTE3 signals, MTE2 waits. Neither the load before it nor the vector work behind it takes part.
+    @asc.jit(kernel_type=asc.KernelType.MIX_AIV_1_0)
+    def named(x: asc.GlobalAddress):
+        asc.data_copy(ub(x.dtype, 0, N), gm(x), N)
+        if asc.get_block_idx() == 1:
+            asc.data_copy(gm(x, N), ub(x.dtype, N, N), N)
+        asc.sync_all(config=asc.SyncAllConfig(MTE3, MTE2))
+        asc.data_copy(ub(x.dtype, 0, N), gm(x), N)
+        asc.duplicate(ub(x.dtype, 2 * N, N), 0.0, N)
+
+    run = simulate(named, np.zeros(2 * N, np.float32), blocks=2, overrides=CROSS)
+    # The store of core 1 is complete at 20 + 228, the signal there 50 later, the wait over 5 after that.
+    for core in range(2):
+        assert work(run, Pipe.MTE2, core)[1].start == 303
+        assert work(run, Pipe.V, core)[0].start == (50 if core == 0 else 60)
+
+
 def test_one_meeting_after_another() -> None:
     @asc.jit(kernel_type=asc.KernelType.MIX_AIV_1_0)
     def thrice(x: asc.GlobalAddress):

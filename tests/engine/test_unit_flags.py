@@ -17,7 +17,8 @@ from aicore_sim.engine.unit_flags import UnitFlags
 from aicore_sim.errors import DeadlockError
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.launch import Run
-from tests.engine.engine_helpers import gm, rows, simulate, work
+from aicore_sim.layouts import to_layout
+from tests.engine.engine_helpers import gm, order, rows, simulate, work
 
 SIDE, K = 32, 64
 CUBE: dict[str, object] = {"mmad.latency": 40, "mmad.issue_min": 3, "mmad.accumulate_head": 0}
@@ -166,6 +167,57 @@ def test_bits_left_over_at_the_end_are_no_deadlock() -> None:
 def test_a_mmad_without_the_flag_does_not_look_at_raised_bits() -> None:
     run = run_cube(("mmad", 3), ("mmad", 0))
     assert [row.start for row in rows(run, Pipe.M)] == [10, 26]
+
+
+# ---- data -----------------------------------------------------------------------------------------------------------
+@asc.jit(kernel_type=asc.KernelType.AIC_ONLY)
+def tiles(
+    a: asc.GlobalAddress, b: asc.GlobalAddress, c: asc.GlobalAddress, count: asc.ConstExpr, k_steps: asc.ConstExpr
+):
+    """`count` products one after another in the same place of L0C, each summed over `k_steps` Mmads, no M_FIX or FIX_M."""
+    n = SIDE * K
+    l1 = asc.LocalTensor(a.dtype, asc.TPosition.A1, 0, (count + 1) * n)
+    l0a = asc.LocalTensor(a.dtype, asc.TPosition.A2, 0, count * n)
+    l0b = asc.LocalTensor(a.dtype, asc.TPosition.B2, 0, n)
+    l0c = asc.LocalTensor(asc.float32, asc.TPosition.CO1, 0, SIDE * SIDE)
+    fractals = n // 256
+    asc.data_copy(l1, gm(a), count * n)
+    asc.data_copy(l1[count * n], gm(b), n)
+    order(asc.HardEvent.MTE2_MTE1)
+    asc.load_data(l0a, l1, asc.LoadData2DParams(repeat_times=count * fractals, src_stride=1))
+    asc.load_data(l0b, l1[count * n], asc.LoadData2DParams(repeat_times=fractals, src_stride=1))
+    order(asc.HardEvent.MTE1_M)
+    for i in range(count):
+        for step in range(k_steps):
+            last = step == k_steps - 1
+            asc.mmad(
+                l0c,
+                l0a[i * n],
+                l0b,
+                asc.MmadParams(SIDE, SIDE, K, unit_flag=3 if last else 2, cmatrix_init_val=step == 0),
+            )
+            if not last:
+                asc.pipe_barrier(asc.PipeID.PIPE_M)  # 4 fractals: Mmad after Mmad needs it, unit flags or not
+        asc.fixpipe(gm(c, i * SIDE * SIDE), l0c, asc.FixpipeParamsV220(SIDE, SIDE, SIDE, SIDE, unit_flag=3))
+
+
+@pytest.mark.parametrize("card", ["atlas_350", "atlas_a2"])
+@pytest.mark.parametrize("k_steps", [1, 3])
+@pytest.mark.parametrize("port", [8, 32, 512])
+def test_tiles_in_one_place_do_not_run_into_each_other(card: str, k_steps: int, port: int) -> None:
+    rng = np.random.default_rng(5)
+    a = rng.integers(-3, 4, (4, SIDE, K)).astype(np.float16)
+    b = rng.integers(-3, 4, (K, SIDE)).astype(np.float16)
+    order_a = str(asc.load_card(card).model.layout["L0A"])
+    raw_a = np.concatenate([to_layout(m, order_a, asc.float16).view(np.float16).reshape(-1) for m in a])
+    c = np.zeros((4, SIDE, SIDE), np.float32)
+    run = simulate(tiles, raw_a, to_layout(b, "ZN", asc.float16).view(np.float16), c, 4, k_steps, card=card,
+                   overrides={**CUBE, "gm.L0C-GM.port_rate": port, "fixpipe.rates.L0C-GM.float": port})  # fmt: skip
+    assert np.array_equal(c, k_steps * (a.astype(np.float32) @ b.astype(np.float32)))
+    # Each tile's first Mmad started before the Fixpipe of the tile before it was through.
+    if port < 512:
+        firsts = work(run, Pipe.M)[::k_steps]
+        assert all(m.start < f.free for m, f in zip(firsts[1:], work(run, Pipe.FIX), strict=False))
 
 
 # ---- the bits themselves --------------------------------------------------------------------------------------------

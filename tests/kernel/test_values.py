@@ -150,12 +150,20 @@ def test_loops_run_upward_only(bounds: tuple[int, ...], expected: list[int]) -> 
     rounds = list(values.range(*bounds))  # type: ignore[call-overload]
     assert rounds == expected
     assert all(isinstance(i, RuntimeInt) for i in rounds)
-    assert [type(i) for i in values.static_range(*bounds)] == [int] * len(expected)
+
+
+@pytest.mark.parametrize("bounds", [(3,), (1, 4), (0, 7, 3), (5, 0, -1), (0, 5, -1), (4, 4)])
+def test_unrolled_loops_count_as_python_does(bounds: tuple[int, ...]) -> None:
+    rounds = list(values.static_range(*bounds))
+    assert rounds == list(range(*bounds))
+    assert all(type(i) is int for i in rounds)
 
 
 def test_loop_without_a_step_is_refused() -> None:
     with pytest.raises(ParameterError, match="step"):
         values.range(0, 3, 0)
+    with pytest.raises(ParameterError, match="step"):
+        values.static_range(0, 3, 0)
 
 
 def test_ceildiv_on_both_kinds() -> None:

@@ -122,13 +122,13 @@ def core_labels(trace: Trace, **options: object) -> list[str]:
     return [text.get_text() for text in texts if text.get_text().startswith("core")]
 
 
-def test_at_most_eight_cores_unless_asked() -> None:
-    trace = Trace(stream(600, 24))
+def test_at_most_36_cores_unless_asked() -> None:
+    trace = Trace(stream(960, 48))
     shown = core_labels(trace)
-    assert len(shown) == 8
-    assert {shown[0], shown[-1]} == {"core0.aiv0", "core11.aiv1"}
-    assert "8 of 24 cores" in figure(trace).texts[0].get_text()
-    assert len(core_labels(trace, cores="all")) == 24
+    assert len(shown) == 36
+    assert {shown[0], shown[-1]} == {"core0.aiv0", "core23.aiv1"}
+    assert "36 of 48 cores" in figure(trace).texts[0].get_text()
+    assert len(core_labels(trace, cores="all")) == 48
     assert " of " not in figure(trace, cores="all").texts[0].get_text()
     assert core_labels(trace, cores=[3, "core0.aiv0"]) == ["core1.aiv1", "core0.aiv0"]
 
@@ -136,13 +136,16 @@ def test_at_most_eight_cores_unless_asked() -> None:
 def test_cube_and_vector_cores_of_one_ai_core_are_shown_together() -> None:
     cores: list[CoreInfo] = []
     rows: list[Row] = []
-    for group in range(10):
+    for group in range(16):
         for info in (aic(group), aiv(2 * group), aiv(2 * group + 1)):
             op, pipe = (MMAD, Pipe.M) if info.kind == "aic" else (ADD, Pipe.V)
             rows.append(Row(pipe, 0, 100, op, core=len(cores)))
             cores.append(info)
     shown = core_labels(Trace(make_columns(rows, cores)))
-    assert shown == ["core0.aic", "core0.aiv0", "core0.aiv1", "core9.aic", "core9.aiv0", "core9.aiv1"]
+    assert len(shown) == 36
+    assert shown[:3] == ["core0.aic", "core0.aiv0", "core0.aiv1"]
+    assert shown[-3:] == ["core15.aic", "core15.aiv0", "core15.aiv1"]
+    assert all(shown[i].split(".")[0] == shown[i + 2].split(".")[0] for i in range(0, 36, 3))
 
 
 def test_only_lanes_with_instructions_are_drawn() -> None:

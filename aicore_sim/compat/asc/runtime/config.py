@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from aicore_sim.kernel.enums import KernelType
+from aicore_sim.pyasc_settings import settings
 from asc.lib import runtime as rt
 
 __all__ = ["Backend", "KernelType", "Platform", "set_platform"]
@@ -41,6 +42,7 @@ def set_platform(
 
     Raises ValueError for an unknown backend or SoC, RuntimeError if `check` finds no runtime.
     """
+    settings.take_npu_tensors()
     chosen = Backend(backend)
     soc = Platform.Ascend910B1 if soc_version is None else Platform(soc_version)
     if chosen is Backend.NPU:

@@ -9,11 +9,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from aicore_sim.errors import DeadlockError
+from aicore_sim.errors import ConfigError, DeadlockError
 from aicore_sim.kernel.arguments import MockTensor, MockValue
 from aicore_sim.kernel.jit import JitFunction, bind_arguments
 from aicore_sim.kernel.values import range as run_time_range
-from asc.codegen.errors import CodegenError, wrapped
+from asc.codegen.errors import wrapped
 from asc.runtime import launcher
 from asc.runtime.options import LaunchOptions
 
@@ -24,7 +24,7 @@ class JITFunction(JitFunction):
     """A kernel of a pyasc program.
 
     Errors of arguments, brackets and options keep their types; errors inside the kernel become CodegenError. A deadlock
-    of the simulated device is no error of tracing and stays a DeadlockError. `range` in the body is the run-time loop.
+    of the simulated device (DeadlockError) and a bad card or folder (ConfigError) are no errors of tracing. `range` in the body is the run-time loop.
     """
 
     def __init__(self, fn: Callable[..., Any], **options: Any) -> None:
@@ -38,7 +38,7 @@ class JITFunction(JitFunction):
         kernel = self.with_options({name: options[name] for name in kwargs if name in options})
         try:
             launcher.Launcher(LaunchOptions(*launch)).run(kernel, self.fn.__name__, args, rest)
-        except (DeadlockError, CodegenError):
+        except (DeadlockError, ConfigError):
             raise
         except Exception as error:
             if not options["capture_exceptions"]:

@@ -25,7 +25,7 @@ class Launcher:
         """Simulate `kernel` and hand the run to whoever collects runs (`pyasc_settings.Settings`)."""
         card = load_card(settings.card or card_of(rt.get_soc_version()))
         auto_sync = bool(kernel.options.get("auto_sync", True))
-        options = Options(auto_sync=auto_sync, slack_is_warning=not settings.strict)
+        options = Options(auto_sync=auto_sync, slack_is_warning=not settings.strict, strict=settings.strict)
         run = run_kernel(kernel, args, kwargs or {}, self.options.core_num, card, options)
         if settings.on_run is not None:
             settings.on_run(run)
