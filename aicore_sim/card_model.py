@@ -186,6 +186,8 @@ class L2(Table):
     line: Number
     sector: Number
     ways: Number
+    set_spread: Number  # How far the set moves on, beside one a line, after every `set_spread_lines` lines
+    set_spread_lines: Number
     access_bytes: Number  # What one request costs at least of the total rate: a short burst is charged as a full unit
     replacement: PolicyFact
     write_allocate: Flag

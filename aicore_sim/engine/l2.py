@@ -24,10 +24,6 @@ NO_ALLOCATE = 2
 FIRST_VICTIM = 3
 """NORMAL_FIRST_VICTIM / LAST: allocated as the next to be replaced."""
 
-SPREAD_SHIFT, SPREAD = 6, 41
-"""Set of a line: its number plus 41 for every 64 lines before it. The slice hash is not published (spec hardware.md 17);
-without one a matrix whose row pitch divides the sets would thrash a few of them, which measured runs do not."""
-
 MODES = {"": NORMAL, "disable": BYPASS, "notalloc_keep": NO_ALLOCATE, "first_victim": FIRST_VICTIM, "persistent": NORMAL}
 
 
@@ -35,12 +31,13 @@ MODES = {"": NORMAL, "disable": BYPASS, "notalloc_keep": NO_ALLOCATE, "first_vic
 def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of: Ints, out: Ints) -> None:
     """All runs of a transfer at device address `base`: counts into `out` (hit, missed, evicted bytes, bytes in whole
     pieces, missed bytes in whole sectors, runs). `shape` = (line, sector, piece as powers of
-    two, ways).
+    two, ways, spread of the sets, lines between its steps as a power of two).
 
     `ways_of` holds the ways of every set, most recently used first, free ones (-1) last; a way is line number << 16 |
     dirty sectors << 8 | valid sectors. So the order is the age, and a look-up stays within one or two cache lines of ours.
     """
     line_bits, sector_bits, piece_bits, ways = shape[0], shape[1], shape[2], shape[3]
+    spread, spread_bits = shape[4], shape[5]
     sets = ways_of.size // ways
     sectors = 1 << (line_bits - sector_bits)
     full = (1 << sectors) - 1
@@ -78,7 +75,7 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of:
             pieces += ((last - 1) >> piece_bits) - (at >> piece_bits) + 1
             number = at >> line_bits
             while at < last:
-                row = ((number + (number >> SPREAD_SHIFT) * SPREAD) % sets) * ways
+                row = ((number + (number >> spread_bits) * spread) % sets) * ways
                 begin = number << line_bits
                 upto = min(last, begin + line)
                 nbytes = upto - at
@@ -154,18 +151,26 @@ class Access:
 
 
 class L2Cache:
-    """Tags of the shared L2. `capacity`, `line`, `sector`, `piece` in bytes; a line has at most eight sectors."""
+    """Tags of the shared L2. `capacity`, `line`, `sector`, `piece` in bytes; a line has at most eight sectors.
 
-    def __init__(self, capacity: int, line: int, sector: int, ways: int, piece: int) -> None:
+    A line's set is its number, plus `spread` for every `spread_lines` lines before it, modulo the sets.
+    Raises ConfigError where line, sector, piece or spread_lines are no power of two.
+    """
+
+    def __init__(
+        self, capacity: int, line: int, sector: int, ways: int, piece: int, spread: int = 0, spread_lines: int = 1
+    ) -> None:
         sets = max(capacity // line // ways, 1)
         self.line, self.sector, self.piece, self.ways = line, sector, piece, ways
-        for name, value in (("l2.line", line), ("l2.sector", sector), ("l2.access_bytes", piece)):
+        for name, value in (("l2.line", line), ("l2.sector", sector), ("l2.access_bytes", piece),
+                            ("l2.set_spread_lines", spread_lines)):  # fmt: skip
             if value < 1 or value & (value - 1):
                 raise ConfigError("the L2 model needs a power of two", field=name, value=value, allowed="1, 2, 4, ...")
         if not line // 8 <= sector <= line:
             raise ConfigError("a line of L2 has one to eight sectors", field="l2.sector", value=sector,
                               allowed=f"{line // 8}..{line}")  # fmt: skip
-        self._shape = np.array([line.bit_length() - 1, sector.bit_length() - 1, piece.bit_length() - 1, ways], np.int64)
+        self._shape = np.array([line.bit_length() - 1, sector.bit_length() - 1, piece.bit_length() - 1, ways, spread,
+                                spread_lines.bit_length() - 1], np.int64)  # fmt: skip
         self._ways = np.full(sets * ways, -1, np.int64)
         self._out = np.zeros(6, np.int64)
         self.hit_bytes = 0

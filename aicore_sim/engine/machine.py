@@ -48,12 +48,15 @@ class Machine:
         self.on_progress: Callable[[int], None] | None = None
         per_tick = 1e3 / card.clock_mhz / TICKS  # GB/s -> bytes per tick
         self.l2 = L2Cache(card.l2_bytes, int(card.value("l2.line")), int(card.value("l2.sector")),
-                          int(card.value("l2.ways")), int(card.value("l2.access_bytes")))  # fmt: skip
+                          int(card.value("l2.ways")), int(card.value("l2.access_bytes")), int(card.value("l2.set_spread")),
+                          int(card.value("l2.set_spread_lines")))  # fmt: skip
         self.sharing = SharedBandwidth(
             self.env, card.value("l2.read_rate") * per_tick, card.value("l2.write_rate") * per_tick,
             card.memory_attainable_gbps * per_tick, contention,
         )  # fmt: skip
-        self.landing = Landing(self.env, hardware_order(card.npu_arch != 2201)) if data else None
+        self.v_after_v = card.npu_arch != 2201
+        """The hardware orders dependent vector instructions by itself (spec api_semantics.md 19.1)."""
+        self.landing = Landing(self.env, hardware_order(self.v_after_v)) if data else None
         self._miss_latency: dict[str, int] = {}
         self._sync: dict[str, tuple[Rendezvous, dict[int, Counter]]] = {}
         self._blocks: deque[BlockFactory] = deque()

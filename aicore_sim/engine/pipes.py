@@ -19,6 +19,7 @@ from aicore_sim.engine.landing import InFlight
 from aicore_sim.engine.unit_flags import Blocks
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe
 from aicore_sim.kernel.program import Entry, Kind
+from aicore_sim.memory import Buffer
 
 if TYPE_CHECKING:
     from aicore_sim.engine.core import Core
@@ -31,6 +32,25 @@ ROW = struct.Struct("9q")
 """A row: packed core/pipe/kind/why, op, arg, line, issue, start, free, end, unit flag. Packing is several times faster
 than extending an array by a tuple."""
 WORDS = 9
+
+
+RECENT = 8
+"""Vector instructions whose results may still be on their way; more than the latency of one leaves room for."""
+Recent = deque[tuple[int, list[tuple[Buffer, int, int]]]]
+
+
+def _after_its_sources(recent: Recent, entry: Entry, op: Op, start: int) -> int:
+    """Tick at which a vector instruction can begin where the hardware orders V after V: when what it reads is there.
+
+    The wait is the head of a dependent instruction (spec hardware.md 8) and belongs to its own time.
+    """
+    for end, writes in recent:
+        if end > start:
+            for index, lo, hi in op.reads:
+                buffer, offset = entry.bufs[index], entry.offs[index]
+                if any(b is buffer and first < offset + hi and offset + lo < last for b, first, last in writes):
+                    start = end
+    return start
 
 
 class PipeUnit:
@@ -77,6 +97,7 @@ class PipeUnit:
         words = self._words
         exec_word, set_word, wait_word = words[kind_exec], words[kind_set], words[kind_wait]
         unit_flags = core.unit_flags() if self.pipe is Pipe.M else None
+        recent: Recent | None = deque(maxlen=RECENT) if self.pipe is Pipe.V and machine.v_after_v else None
         t = max_end = 0
         while True:
             if not queue:
@@ -99,13 +120,16 @@ class PipeUnit:
                     price(op)
                 index, word, arg = op.index, exec_word, 0
                 route = op.route
+                begin = start if recent is None else _after_its_sources(recent, entry, op, start)
                 if not data and (route == 0 or (route == 1 and unit_flags is not None and unit_flags.quiet(start))):
-                    t = start + op.occupy
+                    t = begin + op.occupy
                     end = t + op.latency
                 else:
                     self.current = entry
-                    start, t, end, waited, arg = yield from self._execute(entry, op, start)
+                    begin, t, end, waited, arg = yield from self._execute(entry, op, begin)
                     self.current = None
+                if recent is not None:
+                    recent.append((end, [(entry.bufs[i], entry.offs[i] + lo, entry.offs[i] + hi) for i, lo, hi in op.writes]))
                 if end > max_end:
                     self.max_end = max_end = end
             elif kind is kind_wait:

@@ -175,7 +175,7 @@ def test_vector_instructions_have_a_least_cost_and_a_latency() -> None:
     def vectors(x: asc.GlobalAddress):
         for i in range(3):
             asc.adds(ub(x.dtype, 2048 * i, 2048), ub(x.dtype, 2048 * i, 2048), 1.0, 8)
-        asc.adds(ub(x.dtype, 0, 2048), ub(x.dtype, 0, 2048), 1.0, 2048)
+        asc.adds(ub(x.dtype, 6144, 2048), ub(x.dtype, 6144, 2048), 1.0, 2048)
 
     run = simulate(vectors, np.zeros(8, np.float32), overrides={"scalar.issue": 1})
     # 8 floats are one repeat, less than the 4 cycles an instruction takes at least; 2048 floats are 32 repeats.
@@ -210,3 +210,24 @@ def test_scalar_loads_suspend_the_program_and_see_what_was_stored() -> None:
     assert wait.times == (30, 112, 112)
     assert get.times == (122, 127, 127)
     assert work(run, Pipe.MTE2)[1].issue == 137
+
+
+@asc.jit
+def three_adds(x: asc.GlobalAddress, y: asc.GlobalAddress):
+    one, two, far = ub(x.dtype, 0, N), ub(x.dtype, 4096, N), ub(x.dtype, 8192, N)
+    asc.duplicate(one, 1.0, N)
+    asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+    asc.adds(two, one, 1.0, N)
+    asc.adds(far, one, 1.0, N)  # independent of the one before it
+    asc.adds(one, two, 1.0, N)  # reads what the first one wrote
+
+
+@pytest.mark.parametrize("data", [True, False])
+def test_a_dependent_vector_instruction_waits_for_its_source_where_the_hardware_orders_them(data: bool) -> None:
+    arguments = x_and_y() if data else (asc.GmSpec((N,), asc.float32),) * 2
+    _, first, free, chained = work(simulate(three_adds, *arguments, data=data), Pipe.V)
+    start = first.times[0]
+    assert first.times == (start, start + 16, start + 36)
+    assert free.times == (start + 16, start + 32, start + 52)
+    # It holds the pipe from 32 on; its source is there at 36, 16 cycles of work follow.
+    assert chained.times == (start + 32, start + 52, start + 72)
