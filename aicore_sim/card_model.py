@@ -268,6 +268,9 @@ class Scalar(Table):
     dcache_line: Number
     dcache_hit: Number
     dcache_miss: Number
+    dcci_line: Number
+    dcci_all: Number
+    dsb: Number
 
 
 class Pairs(Table):
