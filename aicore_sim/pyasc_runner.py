@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from aicore_sim.launch import Run
 
 COMPAT = Path(__file__).resolve().parent / "compat"
-"""The folder that holds the package `asc`."""
+"""The folder that holds the packages that programs import."""
+PACKAGES = ("asc", "torch_npu")
 
 
 def run_file(
@@ -71,7 +72,7 @@ def _stage(
 ) -> Iterator[None]:
     """Arguments, import path, environment of children, settings and a fresh `asc` for a program; all restored afterwards."""
     before = settings.card, settings.strict, settings.on_run
-    arguments, path, environment, packages = sys.argv, list(sys.path), dict(os.environ), _take_asc()
+    arguments, path, environment, packages = sys.argv, list(sys.path), dict(os.environ), _take_packages()
     settings.card, settings.strict, settings.on_run = card, strict, on_run
     sys.argv = argv
     sys.path[:0] = [folder, str(COMPAT)]
@@ -82,7 +83,7 @@ def _stage(
         yield
     finally:
         settings.leave()
-        _take_asc()
+        _take_packages()
         sys.modules.update(packages)
         sys.argv, sys.path[:] = arguments, path
         os.environ.clear()
@@ -90,6 +91,6 @@ def _stage(
         settings.card, settings.strict, settings.on_run = before
 
 
-def _take_asc() -> dict[str, ModuleType]:
-    """Forget the imported modules of `asc`: they hold the platform that a program has chosen."""
-    return {name: sys.modules.pop(name) for name in list(sys.modules) if name == "asc" or name.startswith("asc.")}
+def _take_packages() -> dict[str, ModuleType]:
+    """Forget the imported modules of COMPAT: they hold what a program has chosen."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in PACKAGES}

@@ -8,6 +8,7 @@ import numpy as np
 
 import aicore_sim as asc
 from aicore_sim.cards import Card
+from aicore_sim.errors import ConfigError
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.scenario import Job, param
 
@@ -33,7 +34,9 @@ def double(x: asc.GlobalAddress, y: asc.GlobalAddress, n: asc.ConstExpr[int]) ->
 
 
 def build(card: Card, p: Parameters, data: bool) -> Job:
-    """x[i] = i in float32, so that every sum is exact. Raises as the kernel's calls do."""
+    """x[i] = i in float32, so that every sum is exact. Raises ConfigError for an n of no whole blocks, else as the calls do."""
+    if p.n < 8 or p.n % 8:
+        raise ConfigError("hello: its copies are whole 32 B blocks", field="n", value=p.n, allowed="multiples of 8, >= 8")
     if not data:
         spec = GmSpec((p.n,), asc.float32)
         return Job(double, (spec, spec, p.n), 1, {"n": p.n})

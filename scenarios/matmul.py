@@ -67,6 +67,11 @@ def _resolve(card: Card, p: Parameters) -> Parameters:
         if getattr(p, name) % 16:
             raise ConfigError("matmul: base blocks are whole fractals", field=name, value=getattr(p, name),
                               allowed="multiples of 16")  # fmt: skip
+    for name in ("singleCoreM", "singleCoreN"):
+        value = getattr(p, name)
+        if value < 0 or (arch == 3002 and value % 16):
+            raise ConfigError("matmul: not a size of a block's part of C", field=name, value=value, card=card.name,
+                              allowed=">= 0" + (", multiples of 16 (inputs are fractals)" if arch == 3002 else ""))  # fmt: skip
     copies = 2 if p.double_buffer else 1
     l0 = int(card.value("buffers.L0A.size"))
     room = {
@@ -78,8 +83,10 @@ def _resolve(card: Card, p: Parameters) -> Parameters:
     }
     for what, (need, have) in room.items():
         if need > have:
-            raise CapacityError(f"matmul: {what} needs {need} B, {have} B are there", field=what.split()[0], value=need,
-                                allowed=f"<= {have} B", card=card.name)  # fmt: skip
+            field = what.split()[0]
+            value = getattr(p, field)
+            raise CapacityError(f"matmul: {what} needs {need} B, {have} B are there", field=field, value=value,
+                                allowed=f"<= {have * value // need} with the other sizes as they are", card=card.name)  # fmt: skip
     single_m, single_n = _single(card, p)
     p = replace(p, singleCoreM=single_m, singleCoreN=single_n)
     pieces = _ceil(p.M, single_m) * _ceil(p.N, single_n)
@@ -336,11 +343,12 @@ def _kernel(p: Parameters) -> Any:
                 if block == 0 and number and not p.unit_flag:
                     wait_flag(asc.HardEvent.FIX_M, 0)
                 flag = (3 if last else 2) if p.unit_flag else 0
-                key = (tile.m, tile.n, k, flag, block == 0)
+                m = tile.m if tile.m > 1 else 16  # one row alone would be a GEMV, which takes A as a plain vector
+                key = (m, tile.n, k, flag, block == 0)
                 params = mmads.get(key)
                 if params is None:
-                    params = mmads[key] = asc.MmadParams(tile.m, tile.n, k, unit_flag=flag, cmatrix_init_val=block == 0)
-                if block and (tile.m // 16) * (tile.n // 16) < 10:
+                    params = mmads[key] = asc.MmadParams(m, tile.n, k, unit_flag=flag, cmatrix_init_val=block == 0)
+                if block and (m // 16) * (tile.n // 16) < 10:
                     asc.pipe_barrier(asc.PipeID.PIPE_M)
                 asc.mmad(l0c, l0a[half], l0b[half], params)
                 step += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from aicore_sim import __version__
+from aicore_sim import __version__, cli_pyasc
 from aicore_sim.cards import card_names, load_card
 from aicore_sim.cli import main
 from aicore_sim.cli_run import compare, parse_window
@@ -446,9 +447,38 @@ def test_pyasc_runs_a_program_and_every_launch_gets_its_files(cli: Any, program:
     assert done.status == 0
     assert [float(line) for line in done.out.split()] == [sum(range(32)), sum(range(64))]
     folder = tmp_path / "aicore-sim-out" / "pyasc-program"
-    assert sorted(path.name for path in folder.iterdir()) == ["001-copy-atlas_a2", "002-copy-atlas_a2"]
+    assert sorted(path.name for path in folder.iterdir()) == ["001-copy-atlas_a2", "002-copy-atlas_a2", "launches.csv"]
     assert (folder / "002-copy-atlas_a2" / "summary.json").is_file()
+    with (folder / "launches.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["launch"], row["kernel"], row["blocks"], row["warnings"]) for row in rows] == [
+        ("1", "copy", "1", "0"), ("2", "copy", "1", "0"),
+    ]  # fmt: skip
+    for row in rows:
+        summary = json.loads((folder / row["folder"] / "summary.json").read_text())
+        assert float(row["time_us"]) == pytest.approx(summary["time_us"], abs=1e-3)
     assert "launch 2: copy on atlas_a2" in done.err
+    assert done.err.splitlines()[-1] == f"2 launches, files in {folder}"
+
+
+def test_pyasc_draws_only_the_first_launches_and_shows_each_warning_once(
+    cli: Any, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_pyasc, "DETAILED", 1)
+    source = (tmp_path / "program.py").read_text().replace("(32, 64)", "(72, 72)")  # 8 elements past the arrays
+    (tmp_path / "program.py").write_text(source)
+    done = cli("pyasc", program)
+    assert done.status == 0
+    assert done.err.count("warning: DataCopy: accesses 32 B behind the end of x") == 1
+    assert done.err.count("warning: DataCopy: accesses 32 B behind the end of y") == 1
+    assert "details of the first 1" in done.err
+    folder = tmp_path / "aicore-sim-out" / "pyasc-program"
+    detailed = [sorted(path.name for path in (folder / f"00{n}-copy-atlas_a2").iterdir()) for n in (1, 2)]
+    assert set(detailed[0]) - set(detailed[1]) == {"timeline.png", "trace.csv"}
+    assert "summary.json" in detailed[1]
+    strict = cli("pyasc", program, "--strict", "--no-files", "-q")
+    assert (strict.status, strict.out) == (1, "")
+    assert "OutOfBoundsError" in strict.err
 
 
 def test_pyasc_takes_card_folder_and_arguments_of_the_program(cli: Any, program: str, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import textwrap
-import types
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,10 @@ import numpy as np
 import pytest
 
 from aicore_sim.errors import ConfigError
-from aicore_sim.kernel.arguments import as_numpy, is_array
 from aicore_sim.launch import Run
-from aicore_sim.pyasc_runner import COMPAT, run_file, run_module
+from aicore_sim.pyasc_runner import run_file, run_module
 from aicore_sim.pyasc_settings import card_of, settings
+from tests.pyasc_programs import program_in
 
 PROGRAMS = Path(__file__).parent / "data" / "pyasc"
 ROOT = Path(__file__).parent.parent
@@ -26,27 +24,39 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def program(tmp_path: Path) -> Any:
-    """Write a program and run it: (exit status, runs)."""
-
-    def run(text: str, *argv: str, **options: Any) -> tuple[int, list[Run]]:
-        file = tmp_path / "program.py"
-        file.write_text("import asc\nimport numpy as np\nimport asc.runtime.config as config\n" + textwrap.dedent(text))
-        runs: list[Run] = []
-        return run_file(file, argv, on_run=runs.append, **options), runs
-
-    return run
+    return program_in(tmp_path)
 
 
 # ---- whole programs: each checks its own result and fails if it is wrong ------------------------------------------------
 @pytest.mark.parametrize(("name", "card", "kernel", "blocks"), [
     ("scale_add", "atlas_a2:Ascend910B3", "scale_add", 4), ("double_flags", "atlas_a3:Ascend910_9391", "double", 2),
     ("auto_tensors", "atlas_a2:Ascend910B1", "shift", 4), ("struct_tiling", "atlas_a2:Ascend910B1", "copy_through", 2),
+    ("leaky_exp", "atlas_a2:Ascend910B1", "leaky_exp_kernel", 8), ("quantise", "atlas_a2:Ascend910B4", "quantise", 4),
+    ("branches", "atlas_a2:Ascend910B1", "choose", 4), ("star_import", "atlas_a2:Ascend910B1", "relu6", 2),
+    ("scalars", "atlas_a2:Ascend910B1", "scalars", 1),
 ])  # fmt: skip
 def test_programs(name: str, card: str, kernel: str, blocks: int) -> None:
     runs: list[Run] = []
     assert run_file(PROGRAMS / f"{name}.py", on_run=runs.append) == 0
     assert [(run.card.label, run.kernel, run.blocks) for run in runs] == [(card, kernel, blocks)]
     assert runs[0].cycles > 0
+
+
+def test_every_launch_of_a_program_is_a_run() -> None:
+    runs: list[Run] = []
+    assert run_file(PROGRAMS / "several_launches.py", on_run=runs.append) == 0
+    assert [(run.kernel, run.blocks) for run in runs] == [("scale", 4), ("scale", 4), ("sum_blocks", 8)]
+    assert run_file(PROGRAMS / "pad_rows.py", on_run=runs.append) == 0
+    assert [run.blocks for run in runs[3:]] == [4, 3, 4, 7]
+    assert all(run.warnings == [] for run in runs)
+
+
+def test_a_program_does_not_see_the_platform_of_the_one_before() -> None:
+    runs: list[Run] = []
+    run_file(PROGRAMS / "quantise.py", on_run=runs.append)  # chooses Ascend910B4
+    run_file(PROGRAMS / "leaky_exp.py", ["-r", "NPU"], on_run=runs.append)
+    assert [run.card.label for run in runs] == ["atlas_a2:Ascend910B4", "atlas_a2:Ascend910B1"]
+    assert "asc" not in sys.modules
 
 
 @pytest.mark.parametrize("card", ["atlas_350", "atlas_a3", "atlas_200i"])
@@ -71,6 +81,34 @@ def test_same_program_same_cycles() -> None:
     assert np.array_equal(runs[0].columns.start, runs[1].columns.start)
 
 
+QUEUE_OF_64 = """
+@asc.jit
+def kernel(x: asc.GlobalAddress, n: asc.ConstExpr[int]):
+    xs = asc.GlobalTensor()
+    xs.set_global_buffer(x)
+    pipe = asc.TPipe()
+    que = asc.TQue(asc.TPosition.VECIN, 1)
+    pipe.init_buffer(que, 2, 64)
+    local = que.alloc_tensor(x.dtype)
+    asc.data_copy(local, xs, n)
+    que.enque(local)
+    que.free_tensor(que.deque(x.dtype))
+
+kernel[1](np.zeros(64, np.float32), N)
+"""
+
+
+def test_past_the_end_of_a_queue_buffer_warns_and_is_an_error_if_strict(
+    program: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, runs = program(QUEUE_OF_64.replace("N)", "32)"))
+    assert status == 0
+    assert [text for text, *_ in runs[0].warnings] == ["DataCopy: touches 128 B of a UB tensor of 16 float"]
+    assert program(QUEUE_OF_64.replace("N)", "16)"), strict=True)[0] == 0
+    assert program(QUEUE_OF_64.replace("N)", "32)"), strict=True)[0] == 1
+    assert "OutOfBoundsError: DataCopy: touches 128 B" in capsys.readouterr().err
+
+
 def test_past_the_end_of_an_array_warns_and_is_an_error_if_strict() -> None:
     runs: list[Run] = []
     assert run_file(PROGRAMS / "struct_tiling.py", on_run=runs.append) == 0
@@ -82,6 +120,7 @@ def test_past_the_end_of_an_array_warns_and_is_an_error_if_strict() -> None:
 @pytest.mark.parametrize("argv", [[], ["--backend", "NPU", "--platform", "Ascend910_9382"]])
 def test_pytest_over_programs(tmp_path: Path, argv: list[str]) -> None:
     shutil.copy(PROGRAMS / "scale_add.py", tmp_path / "test_scale_add.py")
+    shutil.copy(PROGRAMS / "errors_suite.py", tmp_path / "test_errors.py")
     shutil.copy(PROGRAMS / "programs_conftest.py", tmp_path / "conftest.py")
     code = (
         "import sys; from aicore_sim.pyasc_runner import run_module; runs = [];"
@@ -89,13 +128,14 @@ def test_pytest_over_programs(tmp_path: Path, argv: list[str]) -> None:
         "print('RUNS', *[run.card.label for run in runs]); sys.exit(status)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "-q", "-p", "no:cacheprovider", "test_scale_add.py", *argv],
+        [sys.executable, "-c", code, "-q", "-p", "no:cacheprovider", *argv],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert "5 passed" in done.stdout
     expected = "atlas_a3:Ascend910_9382" if "--platform" in argv else "atlas_a2:Ascend910B1"
-    assert f"RUNS {expected}" in done.stdout
+    runs = done.stdout.split("RUNS ")[1].split()
+    assert expected in runs and len(runs) == 2  # the suite of errors launches one kernel that is right
 
 
 def test_children_of_a_program_find_the_package(program: Any) -> None:
@@ -131,70 +171,6 @@ def test_missing_program_and_unknown_platform() -> None:
     with pytest.raises(ConfigError, match="platform"):
         card_of("Kirin9000")
     assert run_module("no_such_module_at_all") == 1
-
-
-# ---- modules and names ------------------------------------------------------------------------------------------------
-def test_module_layout(program: Any) -> None:
-    status, _ = program(
-        """
-        import asc.language, asc.codegen.errors, asc.runtime.jit, asc.runtime.launcher, asc.runtime.compiler
-        import asc.lib.host, asc.lib.runtime as rt
-        from asc.language.core.dtype import KnownTypes as KT
-        from asc.language.core.struct import Field, Struct, StructField
-        from asc.language.fwk.tpipe import TQueBind
-        assert asc.__name__ == "asc" and asc.language.__name__ == "asc.language"
-        assert KT.bool_ is asc.int8 and KT.half is asc.float16 and asc.DataType("float32") == asc.float32
-        assert issubclass(asc.TBuf, TQueBind) and issubclass(asc.TQue, TQueBind)
-        assert issubclass(asc.codegen.errors.UnsupportedSyntaxError, asc.codegen.errors.CodegenError)
-        space = {}
-        exec("from asc import *", space)
-        for name in ("range", "property", "max", "min", "abs", "jit", "TPipe", "GlobalAddress", "LocalTensorAuto"):
-            assert space[name] is getattr(asc, name), name
-            assert space[name] is not getattr(__builtins__, name, None), name
-        assert rt.is_available() and rt.is_model() and rt.current_stream() is rt.current_stream()
-        """
-    )
-    assert status == 0
-
-
-def test_platform_module(program: Any) -> None:
-    status, _ = program(
-        """
-        import asc.lib.runtime as rt
-        assert [b.value for b in config.Backend] == ["Model", "NPU"]
-        assert config.Platform("Ascend910B4-1") is config.Platform.Ascend910B4_1 and len(config.Platform) == 12
-        assert config.KernelType.MIX_AIC_1_2.value == 7
-        config.set_platform("NPU", config.Platform.Ascend910_9362, device_id=0)
-        assert rt.current_platform() == "Ascend910_9362" and not rt.is_model()
-        config.set_platform(config.Backend.Model)
-        assert rt.current_platform() == "Ascend910B1"
-        for bad in (("GPU",), ("Model", "Ascend310P")):
-            try:
-                config.set_platform(*bad)
-            except ValueError:
-                continue
-            raise AssertionError(bad)
-        config.rt.is_available = lambda: False
-        try:
-            config.set_platform("Model", config.Platform.Ascend910B3)
-        except RuntimeError as error:
-            assert "simulator/Ascend910B3/lib" in str(error)
-        else:
-            raise AssertionError("no error")
-        finally:
-            config.rt.is_available = lambda: True
-        """
-    )
-    assert status == 0
-
-
-@pytest.mark.parametrize("text", [
-    "from asc.adv import Matmul\nMatmul()", "import asc.adv as adv\nadv.get_matmul_api_tiling(1)",
-    "import asc.lib.host as host\nhost.get_ascendc_platform().x", "import asc.lib.runtime as rt\nrt.malloc(32)",
-])  # fmt: skip
-def test_what_is_not_modelled_says_so(program: Any, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert program(text.replace("asc.adv", "asc.language.adv"))[0] == 1
-    assert "UnsupportedError" in capsys.readouterr().err
 
 
 # ---- errors -----------------------------------------------------------------------------------------------------------
@@ -285,35 +261,21 @@ def test_options_of_a_call(program: Any) -> None:
     assert [len(run.columns.cores) for run in runs] == [2, 2, 6]
 
 
-# ---- arrays -----------------------------------------------------------------------------------------------------------
-class _Tensor:
-    """The few members of a torch tensor that are used."""
+def test_range_of_the_host_stays_python_s(program: Any) -> None:
+    status, _ = program(
+        """
+        @asc.jit
+        def kernel(out: asc.GlobalAddress, n: asc.ConstExpr[int] = 3):
+            o = asc.GlobalTensor()
+            o.set_global_buffer(out)
+            for i in range(n):
+                o.set_value(i, (i - 1) // 2)
+            asc.data_cache_clean_and_invalid(asc.CacheLine.ENTIRE_DATA_CACHE, o)
 
-    def __init__(self, array: np.ndarray, dtype: str, device: str = "cpu") -> None:
-        self._array, self.dtype, self.device = array, dtype, types.SimpleNamespace(type=device)
-
-    def detach(self) -> _Tensor:
-        return self
-
-    def view(self, dtype: Any) -> _Tensor:
-        return _Tensor(self._array.view(dtype), str(dtype))
-
-    def numpy(self) -> np.ndarray:
-        return self._array
-
-
-def test_tensors_share_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=_Tensor, int16=np.int16))  # type: ignore[arg-type]
-    memory = np.zeros(4, np.float32)
-    tensor = _Tensor(memory, "torch.float32")
-    assert is_array(tensor)
-    as_numpy(tensor)[1] = 5
-    assert memory[1] == 5
-    half = _Tensor(np.array([0x3F80, 0x4000], np.uint16), "torch.bfloat16")
-    assert as_numpy(half).astype(np.float32).tolist() == [1.0, 2.0]
-    with pytest.raises(TypeError, match="CPU"):
-        as_numpy(_Tensor(memory, "torch.float32", "npu"))
-
-
-def test_the_package_is_where_the_runner_says() -> None:
-    assert (COMPAT / "asc" / "__init__.py").is_file()
+        out = np.full(8, 7, np.int32)
+        kernel[1](out)
+        assert out.tolist() == [0, 0, 0, 7, 7, 7, 7, 7], out  # C++ rounds -1 / 2 to 0
+        assert [i / 2 for i in range(3)] == [0.0, 0.5, 1.0] and isinstance(range(3), range)
+        """
+    )
+    assert status == 0

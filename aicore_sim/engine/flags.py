@@ -154,8 +154,8 @@ class CrossCore:
 
     def _set_mode4(self, core: int, flag: int, tick: int) -> None:
         if self.kinds[core] == "aiv":
-            (aic,) = self._peers(core, "aic", True)
-            self.counter(aic, flag + 16 * self.subs[core], True).put(tick)
+            for aic in self._peers(core, "aic", True):  # none in a kernel of vector cores alone: the set is lost
+                self.counter(aic, flag + 16 * self.subs[core], True).put(tick)
             return
         sub, local = divmod(flag, 16)
         for peer in self._peers(core, "aiv", True):

@@ -138,6 +138,7 @@ class NddmaCache:
 def patched_source(buffer: Buffer, lo: int, hi: int, stale: list[tuple[int, Bytes]]) -> Buffer:
     """The bytes [lo, hi) of `buffer` as the cache shows them: a private buffer of the same offsets."""
     view = Buffer("GM", hi, uid=buffer.uid, label=buffer.label, base=buffer.base)
+    view.shadow = buffer.shadow
     view.bytes()[lo:hi] = buffer.bytes()[lo:hi]
     for at, old in stale:
         view.bytes()[at : at + old.size] = old

@@ -16,7 +16,7 @@ import simpy
 
 from aicore_sim.engine.flags import Counter, Flag, Mutex
 from aicore_sim.engine.landing import InFlight
-from aicore_sim.engine.unit_flags import Blocks
+from aicore_sim.engine.unit_flags import Blocks, whole_fractals
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe
 from aicore_sim.kernel.program import Entry, Kind
 from aicore_sim.memory import Buffer
@@ -263,7 +263,8 @@ class PipeUnit:
         """Sleep until every block's bit has been turned by an executed instruction; returns the blocks."""
         writer = op.pipe is Pipe.M
         flags, base = self.core.unit_flags(), entry.offs[0 if writer else 1]
-        where = flags.blocks([(base + lo, base + hi) for _, lo, hi in (op.writes if writer else op.reads)])
+        spans = [(base + lo, base + hi) for _, lo, hi in (op.writes if writer else op.reads)]
+        where = flags.blocks(spans if writer else whole_fractals(spans))
         while flags.must_sleep(where, writer):
             event = self.core.env.event()
             flags.sleepers.append(event)

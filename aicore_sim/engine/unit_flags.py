@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 512
+FRACTAL = 2 * BLOCK
+"""16 x 16 results of 4 bytes."""
 Ints = NDArray[np.int64]
 Blocks = slice | Ints
 """Numbers of blocks in ascending order: a slice where they follow each other."""
@@ -79,6 +81,15 @@ class UnitFlags:
         sleepers, self.sleepers = self.sleepers, []
         for event in sleepers:
             event.succeed()
+
+
+def whole_fractals(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Byte ranges [lo, hi) lengthened to whole fractals.
+
+    Mmad works on whole fractals, so a Fixpipe of its m rows takes both bits of the last fractal too, even if the rows it
+    reads lie in the first half (spec api_semantics.md 17.1, 17.2: sizes of both equal, two bits a fractal).
+    """
+    return [(lo, lo + -(-(hi - lo) // FRACTAL) * FRACTAL) for lo, hi in spans]
 
 
 def in_words(where: Blocks) -> str:

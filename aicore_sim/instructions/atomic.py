@@ -16,12 +16,15 @@ from aicore_sim.instructions.base import Effect, Op
 from aicore_sim.memory import Buffer
 
 _COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}
+_UNTOUCHED = 2
+"""Mark of a byte that the store does not write; those it writes get 1 or, from undefined bytes, 0."""
 
 
 class AtomicEffect:
     """`inner`, a store with its destination as operand 0, combined by `operation` on elements of `dtype`.
 
-    Elements that the store leaves alone, or that come from undefined bytes, keep what memory has. Integers wrap.
+    Elements that the store leaves alone keep what memory has; integers wrap. A share is a number of whole elements, however
+    `inner` would cut itself: an element that two shares write halves of would be in neither.
     """
 
     __slots__ = ("dtype", "hi", "inner", "lo", "operation")
@@ -35,19 +38,27 @@ class AtomicEffect:
 
     def apply(self, bufs: Sequence[Buffer], offs: Sequence[int], first: int, last: int, of: int) -> None:
         assert self.dtype.np_dtype is not None
-        size = self.hi - self.lo
-        fresh = Buffer("scratch", size, uid=0, label="atomic operand")
-        self.inner.apply((fresh, *bufs[1:]), (-self.lo, *offs[1:]), first, last, of)
-        assert fresh.shadow is not None
         width = self.dtype.np_dtype.itemsize
-        whole = size // width * width
-        start = offs[0] + self.lo
-        memory = bufs[0].bytes()[start : start + whole].view(self.dtype.np_dtype)
-        given = fresh.bytes()[:whole].view(self.dtype.np_dtype)
-        written = fresh.shadow[:whole].view(np.bool_).reshape(-1, width).all(axis=1)
+        count = (self.hi - self.lo) // width
+        part = slice(count * first // of, count * last // of)
+        if part.start == part.stop:
+            return
+        fresh = Buffer("scratch", self.hi - self.lo, uid=0, label="atomic operand")
+        marks = fresh.mark_all()
+        marks[:] = _UNTOUCHED
+        self.inner.apply((fresh, *bufs[1:]), (-self.lo, *offs[1:]), 0, 1, 1)
+        given = fresh.bytes()[: count * width].view(self.dtype.np_dtype)[part]
+        marks = marks[: count * width].reshape(-1, width)[part]
+        start = offs[0] + self.lo + part.start * width
+        memory = bufs[0].bytes()[start : start + given.size * width].view(self.dtype.np_dtype)
+        stored = (marks != _UNTOUCHED).all(axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
             combined: Any = self.operation(memory, given)
-        memory[written] = combined[written]
+        memory[stored] = combined[stored]
+        undefined = stored & (marks == 0).any(axis=1)
+        if undefined.any():
+            known = bufs[0].mark_all()[start : start + given.size * width].reshape(-1, width)
+            known[undefined] = 0
 
 
 def atomic_variant(op: Op, mode: str, ops: dict[Any, Op]) -> Op:

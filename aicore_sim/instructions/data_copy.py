@@ -103,6 +103,13 @@ def route(api: str, src: str, dst: str, card: Card) -> tuple[Pipe, str]:
     return pipe, path
 
 
+def other_way(card: Card, src: str, dst: str) -> str:
+    """The documented way of 200I for a copy that its pages do not offer (spec api_semantics.md 22); "" for none."""
+    if card.npu_arch == 3002 and (src, dst) == ("GM", "L1"):
+        return "load_data with LoadData2DParams, for fractals laid out in GM"
+    return ""
+
+
 def block_cost(path: str, api: str, nbytes: int, rows: int, dtype: DataType) -> CostKey:
     """Cost key of a block copy: GM traffic, vector work (UB to UB) or an on-chip path."""
     if "GM" in path:
@@ -119,7 +126,7 @@ def build(params: DataCopyParams, dtype: DataType, src: str, dst: str, card: Car
     """
     pipe, path = route(API, src, dst, card)
     name, _, variant = OFFERS[src, dst]
-    check_offer(card, name, variant, dtype)
+    check_offer(card, name, variant, dtype, other_way(card, src, dst))
     # Between UB and L1 a count or length of 0 is outside the range; elsewhere it moves nothing.
     least = 1 if {src, dst} == {"UB", "L1"} else 0
     stride = 1 if dst == "FB" and params.block_count > 1 else 0
@@ -166,7 +173,7 @@ def build_count(count: int, dtype: DataType, src: str, dst: str, card: Card) -> 
     """
     pipe, path = route(API, src, dst, card)
     name, variant, _ = OFFERS[src, dst]
-    check_offer(card, name, variant, dtype)
+    check_offer(card, name, variant, dtype, other_way(card, src, dst))
     if not 0 <= count <= MAX_COUNT:
         raise ParameterError(
             "DataCopy: count is out of range", field="count", value=count, allowed=f"0..{MAX_COUNT}", card=card.name

@@ -211,7 +211,8 @@ def build(
 def _l0c_ranges(plan: _Plan, blocks: int) -> tuple[tuple[int, int, int], ...]:
     """(operand, lo, hi) of the bytes of L0C that are read: one range for each column block unless they form one.
 
-    Exact, because unit flags belong to the bytes an instruction touches: Fixpipes may share a tile by rows (spec 17.1).
+    Kept apart by columns, because unit flags belong to what an instruction touches: Fixpipes may share a tile by rows
+    (spec 17.1).
     """
     size = plan.m * L0C_ROW
     end = (plan.count - 1) * plan.src_matrix + (blocks - 1) * plan.src_pitch + size

@@ -87,8 +87,9 @@ def build(
     effect = MmadEffect(params, fm, initial, card)
     reads = [(1, 0, effect.a_bytes), (2, 0, effect.blocks_n * effect.blocks_k * FRACTAL_BYTES)]
     c_bytes = effect.blocks_n * effect.pitch
-    l0c_align = FRACTAL_BYTES if card.npu_arch == 2201 else L0C_BLOCK
-    aligns = [l0c_align, FRACTAL_BYTES, FRACTAL_BYTES]
+    # A2 and A3 also take 512 B for half operands (spec 1.3).
+    narrow = card.npu_arch == 2201 and fm.name == "float16"
+    aligns = [FRACTAL_BYTES if narrow else L0C_BLOCK, FRACTAL_BYTES, FRACTAL_BYTES]
     if initial == "C":
         reads.append((0, 0, c_bytes))
     elif initial == "bias":
@@ -135,6 +136,9 @@ def _check_modes(params: MmadParams, fm: DataType, bias: DataType | None, card: 
     if params.disable_gemv and card.npu_arch != 3510:
         raise UnsupportedError(f"{API}: only the 950 can switch GEMV off", field="disable_gemv", value=True,
                                allowed="False", card=card.name)  # fmt: skip
+    if fm.bits == 4 and params.cmatrix_source and bias is None:
+        raise UnsupportedError(f"{API}: int4 takes no bias, cmatrix_source (cmatrixSource) included", allowed="False",
+                               field="cmatrix_source", value=True, card=card.name)  # fmt: skip
     if fm.bits == 4 and params.k % 2:
         raise ParameterError(f"{API}: int4 needs an even k", field="k", value=params.k, allowed="even", card=card.name)
 

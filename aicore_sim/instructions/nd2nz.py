@@ -12,7 +12,7 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, check_fields, describe, movement
-from aicore_sim.instructions.data_copy import API, ARCH_950, route
+from aicore_sim.instructions.data_copy import API, ARCH_950, other_way, route
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
 
@@ -161,7 +161,7 @@ def build_dn(params: Dn2NzParams, dtype: DataType, src: str, dst: str, card: Car
 
 
 def _check_route(src: str, dst: str, card: Card, variant: str, dtype: DataType) -> None:
-    check_offer(card, API, variant, dtype)
+    check_offer(card, API, variant, dtype, other_way(card, src, dst))
     if (src, dst) != ("GM", "L1"):
         raise UnsupportedError(
             f"{API}: layout conversion runs from GM to L1 only in this version",

@@ -7,8 +7,10 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 
 
-def check_offer(card: Card, name: str, variant: str, dtype: DataType | None) -> None:
+def check_offer(card: Card, name: str, variant: str, dtype: DataType | None, instead: str = "") -> None:
     """Raise UnsupportedError unless some row of API `name` whose variant starts with `variant` is offered for `dtype`.
+
+    `instead` names another way for the error of an API that the card lacks.
 
     A row without types takes any type, and `dtype=None` asks for the API alone; "b8" ... "b64" name every type of that
     width. Where widths are listed, 4-bit types pass too: their bytes are moved as they are (spec api_semantics.md 9.1).
@@ -16,7 +18,8 @@ def check_offer(card: Card, name: str, variant: str, dtype: DataType | None) -> 
     rows = [row for row in card.api(name) if row.variant.startswith(variant) and row.supported]
     what = f"{name} ({variant})" if variant else name
     if not rows:
-        raise UnsupportedError(f"{what} is not offered on this card", field="card", value=card.name, card=card.name)
+        raise UnsupportedError(f"{what} is not offered on this card", field="card", value=card.name,
+                               allowed=instead or None, card=card.name)  # fmt: skip
     if dtype is None or any(not row.dtypes for row in rows):
         return
     listed = [text for row in rows for text in row.dtypes]

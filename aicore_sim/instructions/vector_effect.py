@@ -73,7 +73,11 @@ def mark_line(buffer: Buffer, offset: int, dtype: DataType, first: int, count: i
 
 
 class CountEffect:
-    """Exactly `count` consecutive elements (spec api_semantics.md 25.2); `inputs` are the operands that are read."""
+    """Exactly `count` consecutive elements (spec api_semantics.md 25.2); `inputs` are the operands that are read.
+
+    Repeats follow each other as in the mask form: a destination laid over a source at another place, or with wider
+    elements, is read where an earlier repeat has written it.
+    """
 
     __slots__ = ("compute", "count", "dtypes", "inputs", "per_repeat", "repeats")
 
@@ -90,19 +94,33 @@ class CountEffect:
     def apply(self, bufs: Sequence[Buffer], offs: Sequence[int], first: int, last: int, of: int) -> None:
         lo, hi = share(self.repeats, first, last, of)
         lo, hi = lo * self.per_repeat, min(hi * self.per_repeat, self.count)
-        n = hi - lo
-        if n <= 0:
-            return
+        step = self.per_repeat if self._chained(bufs, offs) else max(hi - lo, 1)
+        with np.errstate(all="ignore"):
+            for start in range(lo, hi, step):
+                self._elements(bufs, offs, start, min(step, hi - start))
+
+    def _elements(self, bufs: Sequence[Buffer], offs: Sequence[int], start: int, n: int) -> None:
         dtypes = self.dtypes
         defined: Bools | None = None
         for i in self.inputs:
-            marks = line_defined(bufs[i], offs[i], dtypes[i], lo, n)
+            marks = line_defined(bufs[i], offs[i], dtypes[i], start, n)
             if marks is not None:
                 defined = marks if defined is None else defined & marks
-        with np.errstate(all="ignore"):
-            values = self.compute(*[read_line(bufs[i], offs[i], dtypes[i], lo, n) for i in self.inputs])
-            write_line(bufs[0], offs[0], dtypes[0], lo, n, values)
-        mark_line(bufs[0], offs[0], dtypes[0], lo, n, defined)
+        values = self.compute(*[read_line(bufs[i], offs[i], dtypes[i], start, n) for i in self.inputs])
+        write_line(bufs[0], offs[0], dtypes[0], start, n, values)
+        mark_line(bufs[0], offs[0], dtypes[0], start, n, defined)
+
+    def _chained(self, bufs: Sequence[Buffer], offs: Sequence[int]) -> bool:
+        """True if a repeat may read what another one writes."""
+        if self.repeats == 1:
+            return False
+        end = offs[0] + self.dtypes[0].nbytes(self.count)
+        for i in self.inputs:
+            same = offs[i] == offs[0] and self.dtypes[i].bits == self.dtypes[0].bits
+            if bufs[i] is bufs[0] and not same and offs[i] < end:
+                if offs[0] < offs[i] + self.dtypes[i].nbytes(self.count):
+                    return True
+        return False
 
 
 # ---- blocks under a mask --------------------------------------------------------------------------------------------
@@ -138,14 +156,14 @@ class Blocks:
 
 
 def gather(view: Bytes, kind: np.dtype[Any], elements: int) -> Array:
-    """Elements [repeat, element] of a block view, as a copy."""
-    rows = np.array(view).reshape(len(view), -1).view(kind)
+    """Elements [repeat, element] of a block view, as a copy (in C order: a stride of 0 would otherwise change it)."""
+    rows = np.array(view, order="C").reshape(len(view), -1).view(kind)
     return rows[:, :elements]
 
 
 def put(view: Bytes, kind: np.dtype[Any], values: Array, mask: Bools) -> None:
     """Write [repeat, element] values (or one for all) into a block view where the mask of a repeat is set."""
-    rows = np.array(view).reshape(len(view), -1).view(kind)
+    rows = np.array(view, order="C").reshape(len(view), -1).view(kind)
     values = np.broadcast_to(values, (len(view), mask.size))
     rows[:, : mask.size][:, mask] = values[:, mask]
     view[...] = rows.view(np.uint8).reshape(view.shape)

@@ -281,18 +281,24 @@ def nd_dma_dci() -> None:
 def _elsewhere(rec: Recorder, api: str, dst: Any, src: Any) -> None:
     """A copy whose buffer is not on this core: the other kind of core of a mix kernel has it (spec 7.5, 10.1).
 
-    Raises ParameterError for a tensor without memory, UnsupportedError for copies that join two cores.
+    Raises ParameterError for a tensor without memory, UnsupportedError for copies that join two cores. A kernel without
+    cores of the other kind warns, for the copy takes place nowhere.
     """
     for field, tensor in (("dst", dst), ("src", src)):
         if not tensor.kind:
             raise ParameterError(f"{api}: the tensor has no memory yet", field=field, value="unbound LocalTensor")
-    if {dst.kind, src.kind} == {"UB", "L1"}:
+    kinds = {dst.kind, src.kind}
+    if "UB" in kinds and not kinds & {"GM"} and kinds != {"UB"}:
+        known = "copies between UB and L1 of different cores are not in this version"
         raise UnsupportedError(
-            f"{api}: copies between UB and L1 of different cores are not in this version",
+            f"{api}: {known if 'L1' in kinds else 'no path joins these buffers'}",
             field="path",
             value=f"{src.kind}-{dst.kind}",
             card=rec.card.name,
         )
+    if not rec.mix:
+        away = dst.kind if dst.kind != "GM" and dst.kind not in rec.buffers else src.kind
+        rec.session.warn(f"{api}: moves nothing, the cores of this kernel have no {away}", rec.line(3))
 
 
 def _refuse_types(api: str, dst: Any, src: Any) -> NoReturn:

@@ -24,11 +24,11 @@ _ROW_MAJOR = FixpipeConfig(fix.ROW_MAJOR)
 
 
 class _Operand:
-    """An operand that no tensor of the kernel stands for: `size` elements (0: not stated) at a byte offset of a buffer."""
+    """An operand that no tensor of the kernel stands for: `size` elements (None: not stated) at a byte offset of a buffer."""
 
     __slots__ = ("buffer", "dtype", "kind", "l2_hint", "offset", "size")
 
-    def __init__(self, buffer: Buffer, offset: int, dtype: DataType, size: int = 0) -> None:
+    def __init__(self, buffer: Buffer, offset: int, dtype: DataType, size: int | None = None) -> None:
         self.buffer = buffer
         self.kind = buffer.kind
         self.offset = offset

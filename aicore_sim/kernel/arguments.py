@@ -60,16 +60,14 @@ def const_kinds(fn: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _evaluated(fn: Callable[..., Any], text: str) -> Any:
-    """The object of an annotation written as text; None unless it speaks of ConstExpr."""
-    if "ConstExpr" not in text:
-        return None
+    """The object of an annotation written as text; if that has no meaning, ConstExpr where the text speaks of it."""
     code = getattr(fn, "__code__", None)
     cells = getattr(fn, "__closure__", None) or ()
     local = {n: c.cell_contents for n, c in zip(code.co_freevars if code else (), cells, strict=False)}
     try:
         return eval(text, getattr(fn, "__globals__", {}), local)
     except (NameError, AttributeError, SyntaxError, TypeError):
-        return ConstExpr
+        return ConstExpr if "ConstExpr" in text else None
 
 
 def _checkable(kind: Any) -> Any:

@@ -158,7 +158,7 @@ class Recorder:
                 self._misaligned(op, tensor, align)
             if offset + lo < 0 or offset + hi > buffer.size:
                 self._beyond(op, tensor, offset + lo, offset + hi, line)
-            if tensor.size and hi * 8 > tensor.size * tensor.dtype.bits:
+            if tensor.size is not None and hi * 8 > tensor.size * tensor.dtype.bits:
                 self._past_tensor(op, tensor, hi, line)
             bufs.append(buffer)
             offs.append(offset)

@@ -206,9 +206,9 @@ def _whole(value: Any, field: str) -> int:
 
 
 def capacity(rec: Recorder, kind: str) -> int:
-    """Bytes that TPipe hands out of a buffer: UB less the framework's reserve, others whole (spec hardware.md 2)."""
+    """Bytes that TPipe hands out of a buffer: UB and, in mix kernels, L1 less the reserve; others whole (spec hardware.md 2)."""
     reserved = f"buffers.{kind}.user_size"
-    if kind == "UB" and rec.card.has(reserved):
+    if (kind == "UB" or (kind == "L1" and rec.mix)) and rec.card.has(reserved):
         return int(rec.card.value(reserved))
     return int(rec.card.value(f"buffers.{kind}.size"))
 

@@ -219,6 +219,8 @@ def sync_all(gm_workspace: Any = None, ub_workspace: Any = None, used_cores: int
     if config is not None:
         _configured_sync_all(rec, config, is_aiv_only)
         return
+    if rec.state.get("scheduler_off") and not rec.mix:
+        rec.session.warn("SyncAll: this kernel type starts no cross-core scheduler (use MIX_AIV_1_0)", rec.line())
     rec.control(Kind.BARRIER_ALL, Pipe.S)
     rec.control(Kind.SYNC_ALL, Pipe.S, ("aiv" if is_aiv_only else "mix", None))
 

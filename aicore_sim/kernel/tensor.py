@@ -29,6 +29,15 @@ def _whole(value: Any, field: str) -> int:
                              allowed="ints (// divides them)") from None  # fmt: skip
 
 
+def _bytes(elements: int, dtype: DataType) -> int:
+    """Bytes that `elements` elements take. Raises ParameterError for half a byte: 4-bit elements start in pairs."""
+    bits = elements * dtype.bits
+    if bits & 7:
+        raise ParameterError(f"{dtype.name}: two elements share a byte, a start is an even element", field="index",
+                             value=elements, allowed="even")  # fmt: skip
+    return bits >> 3
+
+
 class GlobalAddress:
     """A kernel argument: the address of an array in GM. `address + n` moves by n elements."""
 
@@ -41,7 +50,7 @@ class GlobalAddress:
         """Bytes from the start of the allocation."""
 
     def __add__(self, elements: int) -> GlobalAddress:
-        return GlobalAddress(self.buffer, self.dtype, self.offset + _whole(elements, "offset") * self.dtype.bits // 8)
+        return GlobalAddress(self.buffer, self.dtype, self.offset + _bytes(_whole(elements, "offset"), self.dtype))
 
     __radd__ = __add__
 
@@ -79,7 +88,7 @@ class GlobalTensor:
         start = _start(index)
         view = GlobalTensor()
         view.buffer, view.dtype, view.l2_hint = self.buffer, self.dtype, self.l2_hint
-        view.offset = self.offset + start * self.dtype.bits // 8
+        view.offset = self.offset + _bytes(start, self.dtype)
         view.size = None if self.size is None else self.size - start
         return view
 
@@ -108,7 +117,7 @@ class GlobalTensor:
         return self.size if self.size is not None else (self.buffer.size - self.offset) * 8 // self.dtype.bits
 
     def get_phy_addr(self, offset: int = 0) -> GlobalAddress:
-        return GlobalAddress(self.buffer, self.dtype, self.offset + _whole(offset, "offset") * self.dtype.bits // 8)
+        return GlobalAddress(self.buffer, self.dtype, self.offset + _bytes(_whole(offset, "offset"), self.dtype))
 
     def get_shape_info(self) -> Any:
         return self.shape_info
@@ -176,7 +185,7 @@ class LocalTensor:
         view = LocalTensor.__new__(LocalTensor)
         view.dtype, view.l2_hint, view.owner, view.shape_info, view.tag = self.dtype, "", self.owner, None, self.tag
         view.kind, view.position, view.buffer = self.kind, self.position, self.buffer
-        view.offset = self.offset + start * self.dtype.bits // 8
+        view.offset = self.offset + _bytes(start, self.dtype)
         view.size = self.size - start
         return view
 
@@ -219,7 +228,7 @@ class LocalTensor:
 
     def get_phy_addr(self, offset: int = 0) -> int:
         """Byte address of element `offset` in its buffer."""
-        return self.offset + _whole(offset, "offset") * self.dtype.bits // 8
+        return self.offset + _bytes(_whole(offset, "offset"), self.dtype)
 
     def get_position(self) -> TPosition:
         return self.position
@@ -239,7 +248,7 @@ class LocalTensor:
     def set_addr_with_offset(self, src: LocalTensor, offset: int) -> None:
         """Start at element `offset` of `src`."""
         self.kind, self.position, self.buffer = src.kind, src.position, src.buffer
-        self.offset = src.offset + _whole(offset, "offset") * src.dtype.bits // 8
+        self.offset = src.offset + _bytes(_whole(offset, "offset"), src.dtype)
         self.size = (src.get_length() - (self.offset - src.offset)) * 8 // self.dtype.bits
 
 

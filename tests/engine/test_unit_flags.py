@@ -149,6 +149,14 @@ def test_a_fixpipe_that_covers_less_leaves_bits_behind() -> None:
         run_cube(("mmad", 3), ("fix", 3, 0, 16), ("mmad", 2))
 
 
+@pytest.mark.parametrize("card", ["atlas_350", "atlas_a2"])
+@pytest.mark.parametrize("rows", [17, 20, 24, 31])
+def test_a_fixpipe_of_ragged_rows_takes_the_whole_fractal(rows: int, card: str) -> None:
+    # 17 to 24 rows end in the first half of the second fractal: its other bit must not be left up for the next tile.
+    run = run_cube(("mmad", 3), ("fix", 3, 0, rows), ("mmad", 3), card=card)
+    assert len(work(run, Pipe.M)) == 2
+
+
 @pytest.mark.parametrize("data", [True, False])
 def test_one_mmad_and_several_fixpipes_over_parts_of_its_tile(data: bool) -> None:
     # The rows of L0C lie in column blocks of 32 x 64 B: 16 rows are blocks 0, 1, 4 and 5, the other 16 blocks 2, 3, 6, 7.

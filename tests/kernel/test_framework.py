@@ -523,6 +523,29 @@ def test_an_automatic_tensor_ends_with_its_round() -> None:
         record_on(rec, body)
 
 
+def test_a_destroyed_pipe_starts_anew_with_init() -> None:
+    def body() -> None:
+        pipe = TPipe()
+        q = TQue(TPosition.VECIN, 1)
+        for _ in range(2):
+            pipe.destroy()
+            pipe.init()
+            assert get_tpipe_ptr() is pipe
+            pipe.init_buffer(q, 1, 256)
+            cycle(q)
+            pipe.reset()
+            with pytest.raises(ParameterError, match="no memory"):
+                q.alloc_tensor(F32)
+        pipe.destroy()
+        other = TPipe()
+        with pytest.raises(RuntimeError, match="already has a TPipe"):
+            pipe.init()
+        assert get_tpipe_ptr() is other
+
+    freed = [line for line in shown(record(body)) if "V_MTE2" in line]
+    assert freed == ["set V_MTE2 0 on V", "wait V_MTE2 0 on MTE2"] * 2  # each reset drains the free event of its round
+
+
 def test_recording_is_repeatable() -> None:
     def body() -> None:
         q, out = queue(depth=2, num=2), queue(TPosition.VECOUT, 2, 2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aicore_sim.cards import load_card
-from aicore_sim.errors import AiCoreError, UnsupportedError
+from aicore_sim.errors import AiCoreError, ConfigError, UnsupportedError
 from aicore_sim.scenario import load_scenario, scenario_names
 from tests.scenarios.running import CARDS, scenario
 
@@ -24,6 +24,13 @@ def test_hello_doubles_on_every_card(card: str) -> None:
     run, job = scenario("hello", card)
     assert run.correct is True
     assert np.array_equal(job.args[1], np.arange(1024, dtype=np.float32) * 2)
+
+
+@pytest.mark.parametrize("n", [0, 7, -8])
+def test_hello_takes_whole_blocks_only(n: int) -> None:
+    with pytest.raises(ConfigError) as caught:
+        scenario("hello", n=n)
+    assert (caught.value.field, caught.value.value) == ("n", n)
 
 
 def test_nddma_pad_prints_what_the_page_prints() -> None:

@@ -24,7 +24,8 @@ class JITFunction(JitFunction):
     """A kernel of a pyasc program.
 
     Errors of arguments, brackets and options keep their types; errors inside the kernel become CodegenError. A deadlock
-    of the simulated device (DeadlockError) and a bad card or folder (ConfigError) are no errors of tracing. `range` in the body is the run-time loop.
+    of the simulated device (DeadlockError) and a bad card or folder (ConfigError) are no errors of tracing. `range` in
+    the body is the run-time loop.
     """
 
     def __init__(self, fn: Callable[..., Any], **options: Any) -> None:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
+from aicore_sim.cards import Card, load_card
+from aicore_sim.errors import UnsupportedError
 from aicore_sim.kernel.placeholder import Placeholder
+from aicore_sim.pyasc_settings import card_of, settings
+from asc.lib.runtime import support
+from asc.lib.runtime.support import CoreType, DeviceInfoType, DeviceModuleType
+
+__all__ = [
+    "CoreType", "DeviceInfoType", "DeviceModuleType", "Memory", "Stream", "acl_finalize", "acl_init",
+    "check_device_handle", "create_stream", "current_device", "current_platform", "current_stream", "default_device",
+    "destroy_stream", "device_count", "device_info", "free", "free_mem", "get_soc_version", "is_available",
+    "is_initialized", "is_model", "reset_device", "set_device", "set_soc_version", "support", "synchronize",
+    "synchronize_device", "use_model", "use_npu",
+]  # fmt: skip
 
 DEFAULT_SOC = "Ascend910B1"
 
@@ -21,11 +33,6 @@ class _Device:
 
 
 _device = _Device()
-
-
-class CoreType(Enum):
-    AICore = 0
-    VectorCore = 1
 
 
 @dataclass(frozen=True)
@@ -102,8 +109,30 @@ def current_platform() -> str:
     return _device.soc
 
 
-def get_soc_version() -> str:
-    return _device.soc
+def get_soc_version() -> Any:
+    """The chosen `asc.runtime.config.Platform`."""
+    from asc.runtime.config import Platform
+
+    return Platform(_device.soc)
+
+
+def simulated_card() -> Card:
+    """The card that launches run on: the one given to the command line, else the one behind the platform."""
+    return load_card(settings.card or card_of(_device.soc))
+
+
+def device_info(module_type: DeviceModuleType, info_type: DeviceInfoType, device_id: int | None = None) -> int:
+    """Numbers of cores: of AI Cores (cube) or vector cores. Raises UnsupportedError for anything else."""
+    card = simulated_card()
+    if info_type is DeviceInfoType.INFO_TYPE_CUBE_NUM:
+        return card.cubes
+    if info_type is DeviceInfoType.INFO_TYPE_CORE_NUM:
+        if module_type is DeviceModuleType.RT_MODULE_TYPE_AICORE:
+            return card.cubes
+        if module_type is DeviceModuleType.RT_MODULE_TYPE_VECTOR_CORE:
+            return card.vectors
+    raise UnsupportedError("device_info knows the numbers of AI Cores and vector cores", field="info_type",
+                           value=f"{module_type.name}, {info_type.name}", card=card.name)  # fmt: skip
 
 
 def set_soc_version(soc_version: Any) -> None:
@@ -140,11 +169,10 @@ def free_mem(*_: Any) -> None:
 
 
 _NOT_MODELLED = frozenset({
-    "DeviceInfoType", "DeviceModuleType", "Function", "Kernel", "MemorySizes", "MsprofTaskType",
-    "ProfilingCommandHandle", "c2c_ctrl_addr", "call_print_interface", "copy_data_from_device", "copy_data_to_device",
-    "current_tick", "device_info", "launch_kernel", "magic_elf_value", "malloc", "memcpy", "msprof_task_type",
-    "npu_utils", "register_device_binary_kernel", "register_function", "set_pro_switch",
-    "unregister_device_binary_kernel",
+    "Function", "Kernel", "MemorySizes", "MsprofTaskType", "ProfilingCommandHandle", "c2c_ctrl_addr",
+    "call_print_interface", "copy_data_from_device", "copy_data_to_device", "current_tick", "launch_kernel",
+    "magic_elf_value", "malloc", "memcpy", "msprof_task_type", "npu_utils", "register_device_binary_kernel",
+    "register_function", "set_pro_switch", "unregister_device_binary_kernel",
 })  # fmt: skip
 """Raw device memory, binaries and profiling: kernels are launched with kernel[blocks](...) only."""
 
