@@ -17,7 +17,7 @@ from aicore_sim.cards import Card, load_card
 from aicore_sim.engine.columns import Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.machine import Machine
-from aicore_sim.errors import AiCoreError, CapacityError, ParameterError
+from aicore_sim.errors import AiCoreError, CapacityError, ParameterError, UnsupportedError
 from aicore_sim.kernel import framework, jit
 from aicore_sim.kernel.arguments import GmSpec, as_numpy, is_array
 from aicore_sim.kernel.context import Recorder, Session, enter, locate
@@ -50,7 +50,6 @@ class Run:
     metrics: dict[str, Any] = field(default_factory=dict)
     measured: list[dict[str, Any]] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    contention_us: float | None = None
 
     @cached_property
     def trace(self) -> Trace:
@@ -91,9 +90,6 @@ class Options:
     checks: bool = True
     contention: bool = True
     auto_sync: bool = True
-    quirks: str | Sequence[str] = "documented"
-    wrap: str = "refuse"
-    seed: int = 0
     slack_is_warning: bool = False
     strict: bool = False
     """Accesses behind a tensor but inside its buffer are errors, not warnings."""
@@ -121,16 +117,16 @@ def simulate(
     """Run `kernel(*args, **kwargs)` on `blocks` blocks of `card` and return the `Run`.
 
     Arrays are copied in and, with `data`, copied back, as a launch on a card does. `blocks` counts cube cores for cube
-    and mix kernels, vector cores for vector kernels (spec api_semantics.md 21).
+    and mix kernels, vector cores for vector kernels (spec api_semantics.md 21). `quirks` and `wrap` have their documented
+    values only in this version; `seed` is kept for runs that draw numbers, which none does yet.
 
     Raises ParameterError, AlignmentError, CapacityError, OutOfBoundsError or UnsupportedError at the kernel line that
     caused it, DeadlockError if the program cannot proceed, ConfigError for the card.
     """
-    if quirks not in ("documented", "implementation") and isinstance(quirks, str):
-        raise ParameterError("unknown quirks", field="quirks", value=quirks, allowed="documented, implementation, a list")
-    if wrap not in ("refuse", "hardware"):
-        raise ParameterError("unknown wrap mode", field="wrap", value=wrap, allowed="refuse, hardware")
-    options = Options(data, checks, contention, auto_sync, quirks, wrap, seed, slack_is_warning, progress=progress)
+    for name, value, only in (("quirks", quirks, "documented"), ("wrap", wrap, "refuse")):
+        if value != only:
+            raise UnsupportedError("this mode is not in this version", field=name, value=value, allowed=only)
+    options = Options(data, checks, contention, auto_sync, slack_is_warning=slack_is_warning, progress=progress)
     chosen = card if isinstance(card, Card) else load_card(card, overrides)
     if isinstance(card, Card) and overrides:
         raise ParameterError("overrides go with a card name, not with a loaded Card", field="overrides", value=dict(overrides))
@@ -147,8 +143,7 @@ def run_kernel(
         raise CapacityError("a launch needs at least one block", field="blocks", value=blocks, allowed=">= 1",
                             card=card.name)  # fmt: skip
     gm = GlobalMemory(options.data)
-    quirks = frozenset([options.quirks] if isinstance(options.quirks, str) else options.quirks) - {"documented"}
-    session = Session(card, gm, data=options.data, auto_sync=options.auto_sync, quirks=quirks,
+    session = Session(card, gm, data=options.data, auto_sync=options.auto_sync,
                       slack_is_warning=options.slack_is_warning, strict=options.strict)  # fmt: skip
     bound, outputs = _place_arguments(function, args, kwargs, gm, options.data)
     kind = "core" if card.coupled else kernel_kind(function.fn, function.kernel_type)

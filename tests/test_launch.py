@@ -124,3 +124,10 @@ def test_numpy_ints_and_run_time_ints_are_indices() -> None:
     x = np.arange(64, dtype=np.float32)
     asc.simulate(kernel, x, 64, card="atlas_a2")
     assert x[48:56].tolist() == list(range(24, 32))
+
+
+@pytest.mark.parametrize("mode", [{"quirks": "implementation"}, {"quirks": ["addr_mode"]}, {"wrap": "hardware"}])
+def test_modes_of_later_versions_are_refused_and_not_ignored(mode: dict[str, Any]) -> None:
+    with pytest.raises(asc.UnsupportedError) as caught:
+        asc.simulate(lambda: None, **mode)
+    assert caught.value.field in mode

@@ -42,9 +42,6 @@ class Session:
     """True under `pyasc`: accesses behind an argument but inside its allocation warn instead of raising."""
     strict: bool = False
     """Accesses behind a tensor but inside its buffer raise instead of warning."""
-    header_only: bool = False
-    """Offer paths that only the vendor's headers implement (spec api_semantics.md 22)."""
-    quirks: frozenset[str] = frozenset()
     ops: dict[Any, Op] = field(default_factory=dict)
     lines: list[tuple[str, int]] = field(default_factory=list)
     codes: dict[int, tuple[Any, dict[int, int] | None]] = field(default_factory=dict)

@@ -293,3 +293,11 @@ def test_a_partly_cached_copy_costs_as_much_address_work_as_a_cold_one() -> None
 
     run = simulate(partly, np.zeros(65 * 32, np.float32), overrides={"nddma.run_head": 10})
     assert [row.free - row.start for row in work(run, Pipe.MTE2)] == [640, 640]
+
+
+def test_a_patched_source_keeps_undefined_bytes_undefined() -> None:
+    x = memory()
+    x.mark_all()[LINE + 5] = 0
+    view = patched_source(x, 0, 3 * LINE, [(2 * LINE, np.full(LINE, 9, np.uint8))])
+    assert view.is_defined(0, LINE)
+    assert not view.is_defined(LINE, 2 * LINE)

@@ -308,3 +308,22 @@ def test_flag_ids_and_modes_have_counters_of_their_own() -> None:
     assert not cross.counter(1, 6).ticks
     cross.set(2, 7, 4, 400)
     assert list(cross.counter(0, 23, True).ticks) == [400]
+
+
+def test_a_mode_4_set_without_cube_cores_is_lost() -> None:
+    @asc.jit(kernel_type=asc.KernelType.MIX_AIV_1_0)
+    def alone(x: asc.GlobalAddress):
+        asc.cross_core_set_flag(3, 4, MTE3)
+
+    run = simulate(alone, np.zeros(N, np.float32), blocks=2)
+    assert any("scheduler" in text for text, *_ in run.warnings)
+
+
+@pytest.mark.parametrize(("kernel_type", "warns"), [("AIV_ONLY", True), ("MIX_AIV_1_0", False)])
+def test_a_pure_kernel_type_starts_no_scheduler_for_sync_all(kernel_type: str, warns: bool) -> None:
+    @asc.jit(kernel_type=asc.KernelType[kernel_type])
+    def meet(x: asc.GlobalAddress):
+        asc.sync_all()
+
+    run = simulate(meet, np.zeros(N, np.float32), blocks=2)
+    assert any("scheduler" in text for text, *_ in run.warnings) is warns

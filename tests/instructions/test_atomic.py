@@ -11,6 +11,8 @@ import pytest
 
 import aicore_sim as asc
 from aicore_sim import dtypes
+from aicore_sim.cards import load_card
+from aicore_sim.instructions import data_copy as blocks
 from aicore_sim.instructions.atomic import AtomicEffect
 from aicore_sim.memory import Buffer
 
@@ -74,3 +76,32 @@ def test_gaps_of_a_store_keep_what_memory_has() -> None:
     expected = np.arange(16)
     expected[[4, 6]] += 10
     np.testing.assert_array_equal(memory.bytes().view(np.int32), expected)
+
+
+@pytest.mark.parametrize("card", ["atlas_a2", "atlas_350"])
+@pytest.mark.parametrize(("dtype", "count"), [(np.float32, 8), (np.float32, 40), (np.int8, 32), (np.float16, 1008)])
+def test_no_contribution_is_lost_whatever_the_length(card: str, dtype: Any, count: int) -> None:
+    # Stores of several cores to one place land in shares; most lengths are no multiple of a share.
+    x, y = np.ones((8, count), dtype), np.zeros(count, dtype)
+    asc.simulate(accumulate, x, y, "add", count, blocks=8, card=card)
+    assert (y == 8).all()
+
+
+@pytest.mark.parametrize("shares", [1, 3, 16])
+def test_an_undefined_operand_makes_the_result_undefined(shares: int) -> None:
+    copy = blocks.build_count(8, dtypes.float32, "UB", "GM", load_card("atlas_a2"))
+    assert copy is not None
+    assert copy.effect is not None
+    memory, source = Buffer("GM", 64, uid=0, label="y"), Buffer("UB", 32, uid=1, label="UB")
+    memory.bytes().view(np.float32)[:] = 1
+    source.bytes().view(np.float32)[:] = 2
+    assert source.shadow is not None
+    source.shadow[:] = 1
+    source.shadow[13] = 0
+    effect = AtomicEffect(copy.effect, "add", dtypes.float32, 0, 32)
+    for share in range(shares):
+        effect.apply((memory, source), (32, 0), share, share + 1, shares)
+    assert memory.bytes()[:64].view(np.float32).tolist() == [1] * 8 + [3] * 8
+    assert memory.shadow is not None
+    defined = memory.shadow.reshape(-1, 4).all(axis=1)
+    assert np.flatnonzero(~defined).tolist() == [8 + 3]

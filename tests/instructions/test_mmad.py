@@ -434,3 +434,19 @@ def test_nothing_is_recorded_on_a_vector_core() -> None:
     with recording("atlas_350", kind="aiv") as rec:
         mmad(*operands(), MmadParams(16, 16, 16))
         assert rec.program == []
+
+
+@pytest.mark.parametrize(("name", "dtype", "align"), [
+    ("atlas_a2", HALF, 512), ("atlas_a3", HALF, 512), ("atlas_350", HALF, 1024), ("atlas_200i", HALF, 1024),
+    ("atlas_a2", FLOAT, 1024), ("atlas_a2", INT8, 1024), ("atlas_a3", DataType("bfloat16"), 1024),
+])  # fmt: skip
+def test_the_destination_starts_at_whole_blocks(name: str, dtype: DataType, align: int) -> None:
+    # spec 1.3: 1024 B; A2 and A3 take 512 B too where the operands are half
+    assert op_for(MmadParams(16, 16, 16), dtype, name).aligns == (align, 512, 512)
+
+
+def test_int4_takes_no_bias() -> None:
+    for params in (MmadParams(16, 16, 64, cmatrix_source=True, cmatrix_init_val=False), MmadParams(16, 16, 64)):
+        with pytest.raises(UnsupportedError):
+            build(params, INT32, DataType("int4"), DataType("int4"), None if params.cmatrix_source else INT32, "BT",
+                  card("atlas_a2"))  # fmt: skip

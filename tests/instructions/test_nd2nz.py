@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import aicore_sim as asc
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import AlignmentError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe
@@ -278,3 +279,14 @@ def test_as_a_kernel_calls_it() -> None:
         with pytest.raises(ParameterError):
             data_copy(Tensor(l1, "half"), Tensor(gm, "half"), changed(PLAIN, dst_nz_n_stride=0))
         assert len(stage.ops) == 4
+
+
+def test_both_structs_are_names_of_the_language() -> None:
+    assert (asc.Nd2NzParams, asc.Dn2NzParams) == (Nd2NzParams, Dn2NzParams)
+    assert "Dn2NzParams" in asc.__all__
+
+
+def test_the_error_of_200i_names_the_documented_way() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        build(PLAIN, on="atlas_200i")
+    assert "LoadData2DParams" in str(caught.value.allowed)

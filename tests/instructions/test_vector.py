@@ -548,3 +548,40 @@ def test_a_wrong_count_is_refused_after_an_equal_right_one() -> None:
         asc.add(*tensors, 16)
         with pytest.raises(ParameterError):
             asc.add(*tensors, 16.0)
+
+
+@pytest.mark.parametrize("on", CARDS)
+@pytest.mark.parametrize("mask", [64, 11])
+def test_a_repeat_stride_of_0_broadcasts_a_row(on: str, mask: int) -> None:
+    rows, row = np.arange(4 * 64).reshape(4, 64), np.arange(64) * 1000
+    with vector_core(on) as core:
+        a, b = core.tensor("int32", B, values=rows), core.tensor("int32", C, values=row)
+        asc.add(core.tensor("int32", A), a, b, mask, 4, BinaryRepeatParams(1, 1, 1, 8, 8, 0))
+        core.run()
+        found = core.words(A, np.int32, 256).reshape(4, 64)
+    np.testing.assert_array_equal(found[:, :mask], (rows + row)[:, :mask])
+    assert (np.ascontiguousarray(found[:, mask:]).view(np.uint8) == 0xA5).all()
+
+
+@pytest.mark.parametrize("shares", [1, 4])
+def test_the_count_form_works_repeat_by_repeat(shares: int) -> None:
+    # 64 int32 a repeat; the destination begins one repeat behind the source, so every repeat reads the last one's result.
+    with vector_core("atlas_350") as core:
+        src = core.tensor("int32", A, size=512, values=np.arange(256))
+        asc.adds(src[64], src, 1000, 192)
+        core.run(shares)
+        found = core.words(A, np.int32, 256).reshape(4, 64)
+    np.testing.assert_array_equal(found, np.arange(64) + 1000 * np.arange(4)[:, None])
+
+
+def test_widening_in_place_reads_what_it_has_overwritten() -> None:
+    # int16 to int32 over itself: 64 elements a repeat, and the first repeat's 256 B cover the source of the second.
+    values = np.arange(1, 129)
+    with vector_core("atlas_350") as core:
+        src = core.tensor("int16", A, size=1024, values=values)
+        asc.cast(src.reinterpret_cast(DataType("int32")), src, 0, 128)
+        core.run()
+        found = core.words(A, np.int32, 128)
+    overwritten = values[:64].astype(np.int32).view(np.int16)
+    np.testing.assert_array_equal(found[:64], values[:64])
+    np.testing.assert_array_equal(found[64:], overwritten[64:128])
