@@ -18,6 +18,10 @@ Basis = Literal["documented", "measured", "derived", "fitted", "assumed", "overr
 Unit = Literal[
     "cycle", "B/cycle", "elements/cycle", "elements", "B", "GB/s", "MHz", "us", "ns", "count", "fraction", "factor"
 ]  # fmt: skip
+_WHOLE = frozenset({"B", "count", "elements"})
+"""Units of sizes and depths: whole numbers from 1 on, for they divide and index."""
+_RATES = frozenset({"B/cycle", "elements/cycle", "GB/s", "MHz", "fraction"})
+"""Units of what time is divided by: greater than 0."""
 Pipe = Literal["S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"]
 Policy = Literal["lru", "fifo", "random"]
 MmadType = Literal["int4", "int8", "fp8", "half", "bf16", "float", "hf32", "mxfp8", "mxfp4"]
@@ -64,6 +68,14 @@ class Number(Fact):
     value: Value
     unit: Unit
     range: tuple[Value, Value] | None = None
+
+    @model_validator(mode="after")
+    def _fits_its_unit(self) -> Self:
+        if self.unit in _WHOLE and (self.value < 1 or self.value != int(self.value)):
+            raise ValueError(f"a whole number >= 1 is needed, not {self.value} {self.unit}")
+        if self.unit in _RATES and self.value <= 0:
+            raise ValueError(f"a number > 0 is needed, not {self.value} {self.unit}")
+        return self
 
     @model_validator(mode="after")
     def _inside_range(self) -> Self:
@@ -178,6 +190,12 @@ class Load3d(Table):
     floor_l0a: Number
     floor_l0b: Number
     fast_strides: Ids
+
+    @model_validator(mode="after")
+    def _can_be_divided_by(self) -> Self:
+        if self.stride_factor.value <= 0:
+            raise ValueError(f"stride_factor must be > 0, not {self.stride_factor.value}")
+        return self
 
 
 class L2(Table):
@@ -322,6 +340,13 @@ class Nddma(Table):
     run_head: Number  # Cycles per run of the innermost dimension
     misses_in_flight: Number
     dci: Number
+
+    @model_validator(mode="after")
+    def _sets_fill_the_cache(self) -> Self:
+        if self.cache_bytes.value % (self.line.value * self.ways.value):
+            raise ValueError(f"cache_bytes {self.cache_bytes.value} is no whole number of sets of {self.ways.value} "
+                             f"lines of {self.line.value} B")  # fmt: skip
+        return self
 
 
 class Launch(Table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -130,7 +131,7 @@ def simulate(
     chosen = card if isinstance(card, Card) else load_card(card, overrides)
     if isinstance(card, Card) and overrides:
         raise ParameterError("overrides go with a card name, not with a loaded Card", field="overrides", value=dict(overrides))
-    return run_kernel(kernel, args, kwargs, int(blocks), chosen, options)
+    return run_kernel(kernel, args, kwargs, blocks, chosen, options)
 
 
 def run_kernel(
@@ -139,6 +140,10 @@ def run_kernel(
     """As `simulate`, with card and options prepared."""
     began = time.perf_counter()
     function = kernel if isinstance(kernel, jit.JitFunction) else jit.jit(kernel)
+    try:
+        blocks = operator.index(blocks)
+    except TypeError:
+        raise ParameterError("blocks is a whole number", field="blocks", value=blocks, allowed=">= 1") from None
     if blocks <= 0:
         raise CapacityError("a launch needs at least one block", field="blocks", value=blocks, allowed=">= 1",
                             card=card.name)  # fmt: skip
@@ -199,7 +204,14 @@ def _place_arguments(
 
 
 def _copy_back(gm: GlobalMemory, outputs: list[tuple[Buffer, NDArray[Any]]]) -> None:
-    """Every array gets its device bytes back, inputs included, in argument order (spec pyasc.md 13)."""
+    """Every array gets its device bytes back, inputs included, in argument order (spec pyasc.md 13).
+
+    Raises ParameterError, and copies nothing, if the kernel has changed an argument that the host cannot write.
+    """
+    for buffer, host in outputs:
+        if not host.flags.writeable and gm.fetch(buffer, host).tobytes() != host.tobytes():
+            raise ParameterError("the kernel has changed an array that is read-only on the host", field=buffer.label,
+                                 value="read-only", allowed="a writeable array")  # fmt: skip
     for buffer, host in outputs:
         if host.flags.writeable:
             host[...] = gm.fetch(buffer, host)

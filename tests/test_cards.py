@@ -419,6 +419,14 @@ def test_overrides_of_the_soc() -> None:
         ("gm.GM-UB", 1, "table"),
         ("l2.ways", "many", "number"),
         ("l2.ways", -1, ">= 0"),
+        ("l2.ways", 0, "whole number >= 1"),
+        ("l2.line", 512.5, "whole number >= 1"),
+        ("queues.MTE1", 0, "whole number >= 1"),
+        ("mmad.types.half.k0", 0, "whole number >= 1"),
+        ("gm.GM-UB.port_rate", 0, "number > 0"),
+        ("vector.bytes_per_cycle", 0, "number > 0"),
+        ("hbm.attainable", 0, "number > 0"),
+        ("socs.Ascend910B1.memory_rate", 0, "number > 0"),
         ("l2.replacement", "plru", "lru"),
         ("l2.write_allocate", "maybe", "true, false"),
         ("nddma.line", 64, "unknown key"),
@@ -434,6 +442,14 @@ def test_wrong_overrides_name_file_and_key(key: str, value: object, word: str) -
     assert error.field is not None
     assert error.field.startswith(key)
     assert word in str(error)
+
+
+def test_overrides_that_only_fail_together() -> None:
+    with pytest.raises(ConfigError, match="stride_factor"):
+        load_card("a2", {"load3d.stride_factor": 0})
+    with pytest.raises(ConfigError, match="whole number of sets"):
+        load_card("350", {"nddma.line": 100})
+    assert load_card("350", {"nddma.line": 64, "nddma.ways": 16}).value("nddma.line") == 64
 
 
 def test_unknown_number_is_a_config_error_with_near_keys() -> None:

@@ -131,3 +131,31 @@ def test_modes_of_later_versions_are_refused_and_not_ignored(mode: dict[str, Any
     with pytest.raises(asc.UnsupportedError) as caught:
         asc.simulate(lambda: None, **mode)
     assert caught.value.field in mode
+
+
+def test_blocks_is_a_whole_number() -> None:
+    for blocks in (1.5, "2", None):
+        with pytest.raises(asc.ParameterError) as caught:
+            asc.simulate(lambda: None, blocks=blocks)  # type: ignore[arg-type]
+        assert caught.value.field == "blocks"
+    assert asc.simulate(lambda: None, blocks=np.int64(2)).blocks == 2  # type: ignore[arg-type]
+
+
+def test_read_only_arrays_may_be_read_but_not_written() -> None:
+    def kernel(x: asc.GlobalAddress, y: asc.GlobalAddress) -> None:
+        source, target = asc.GlobalTensor(), asc.GlobalTensor()
+        source.set_global_buffer(x)
+        target.set_global_buffer(y)
+        local = asc.LocalTensor(x.dtype, asc.TPosition.VECIN, 0, 8)
+        asc.data_copy(local, source, 8)
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+        asc.data_copy(target, local, 8)
+
+    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    x.setflags(write=False)
+    asc.simulate(kernel, x, y)
+    assert y.tolist() == x.tolist()
+    with pytest.raises(asc.ParameterError) as caught:
+        asc.simulate(kernel, y + 1, x)
+    assert caught.value.field == "y"
+    assert x.tolist() == list(range(8))

@@ -177,8 +177,8 @@ class PaddingMode(IntEnum):
 
 
 class CacheMode(IntEnum):
-    CACHE_MODE_NORMAL = 1
-    CACHE_MODE_DISABLE = 0
+    CACHE_MODE_NORMAL = 0
+    CACHE_MODE_DISABLE = 1
     CACHE_MODE_LAST = 2
     CACHE_MODE_PERSISTENT = 4
     CACHE_MODE_NOTALLOC_KEEP = 8
