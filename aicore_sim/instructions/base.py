@@ -242,7 +242,9 @@ def cached_hash(self: Any) -> int:
     """`__hash__` of a parameter struct, computed once: structs key the Op cache, and kernels reuse them in loops."""
     known = self.__dict__.get("_hash")
     if known is None:
-        known = self.__dict__["_hash"] = hash(tuple(getattr(self, f.name) for f in fields(self)))
+        # 2 == 2.0, but a fraction where an int belongs must not find the Op of the int.
+        values = [getattr(self, f.name) for f in fields(self)]
+        known = self.__dict__["_hash"] = hash(tuple((v, "float") if type(v) is float else v for v in values))
     return int(known)
 
 

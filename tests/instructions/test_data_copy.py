@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import aicore_sim as asc
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import AiCoreError, AlignmentError, OutOfBoundsError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import GmTraffic, OnChip, Op, Pipe, VectorWork
@@ -315,3 +316,17 @@ def test_copies_of_the_other_core_are_not_recorded() -> None:
 def test_conversion_into_the_bias_table_is_refused_clearly() -> None:
     with recording("atlas_a2", "aic", ("L1", "BT")) as stage, pytest.raises(UnsupportedError, match="conversion"):
         data_copy(Tensor(stage.local["BT"], "float"), Tensor(stage.local["L1"], "half"), 64)
+
+
+def test_a_float_is_refused_even_after_the_equal_int_was_accepted() -> None:
+    @asc.jit
+    def kernel(x: asc.GlobalAddress) -> None:
+        gm = asc.GlobalTensor()
+        gm.set_global_buffer(x)
+        ub = asc.LocalTensor(x.dtype, asc.TPosition.VECIN, 0, 1024)
+        asc.data_copy(ub, gm, asc.DataCopyParams(1, 2))
+        asc.data_copy(ub[64], gm, asc.DataCopyParams(1, 2.0))  # type: ignore[arg-type]
+
+    with pytest.raises(asc.ParameterError) as caught:
+        asc.simulate(kernel, np.zeros(1024, np.float16))
+    assert caught.value.field == "block_len"
