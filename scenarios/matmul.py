@@ -231,45 +231,53 @@ class Side:
 
 
 class L0Loader:
-    """L1->L0A and L1->L0B of one base block, by the card's legal and usual instructions."""
+    """L1->L0A and L1->L0B of one base block, by the card's legal and usual instructions.
 
-    def __init__(self, arch: int, cache: dict[tuple[Any, ...], Any]) -> None:
+    The calls of a base block repeat with the ping-pong buffers: (destination, source, parameters) of each are made once.
+    """
+
+    def __init__(self, arch: int, structs: dict[tuple[Any, ...], Any]) -> None:
         self.arch = arch
-        self.cache = cache
+        self.structs = structs
+        self.calls: dict[tuple[Any, ...], list[tuple[Any, Any, Any]]] = {}
 
-    def _params(self, key: tuple[Any, ...], make: Any) -> Any:
-        found = self.cache.get(key)
+    def load(self, of_a: bool, dst: Any, src: Any, rows: int, k: int, packet_k: int, at: int) -> None:
+        """NZ in L1 to L0; `at` = first k inside the packet of `packet_k`."""
+        key = (dst.offset, src.offset, rows, k, packet_k, at, of_a)
+        calls = self.calls.get(key)
+        if calls is None:
+            make = self._v2 if self.arch == 3510 else self._b if not of_a else self._a3d if self.arch == 2201 else self._a2d
+            calls = self.calls[key] = make(dst, src, _align(rows), _align(k), packet_k, at)
+        for call in calls:
+            asc.load_data(*call)
+
+    def _struct(self, key: tuple[Any, ...], make: Any) -> Any:
+        found = self.structs.get(key)
         if found is None:
-            found = self.cache[key] = make()
+            found = self.structs[key] = make()
         return found
 
-    def a(self, dst: Any, src: Any, m: int, k: int, packet_k: int, at: int) -> None:
-        """NZ of A in L1 to the layout of L0A (ZZ, on 350 NZ); `at` = first k inside the packet."""
-        rows, cols = _align(m), _align(k)
-        if self.arch == 3510:
-            self._v2(dst, src, rows // 16, cols // 16, at // 16)
-        elif self.arch == 2201:
-            asc.load_data(dst, src, self._params(("3d", rows, cols, packet_k, at), lambda: asc.LoadData3DParamsV2(
-                l1_h=1, l1_w=rows, channel_size=_align(packet_k), k_extension=cols, m_extension=rows, k_start_pt=at)))  # fmt: skip
-        else:
-            high, wide = rows // 16, cols // 16
-            params = self._params(("2d", wide, high), lambda: asc.LoadData2DParams(0, wide, high, 0, 0))
-            for i in range(high):
-                asc.load_data(dst[i * wide * 256], src[at * rows + i * 256], params)
+    def _a3d(self, dst: Any, src: Any, rows: int, cols: int, packet_k: int, at: int) -> list[tuple[Any, Any, Any]]:
+        """A as ZZ, by img2col of a map of one row."""
+        return [(dst, src, self._struct(("3d", rows, cols, packet_k, at), lambda: asc.LoadData3DParamsV2(
+            l1_h=1, l1_w=rows, channel_size=_align(packet_k), k_extension=cols, m_extension=rows, k_start_pt=at)))]  # fmt: skip
 
-    def b(self, dst: Any, src: Any, n: int, k: int, at: int) -> None:
-        """NZ of B[n,k] in L1 to ZN in L0B: a straight copy of fractals."""
-        rows, cols = _align(n), _align(k)
-        if self.arch == 3510:
-            self._v2(dst, src, rows // 16, cols // 16, at // 16)
-            return
-        params = self._params(("b", rows), lambda: asc.LoadData2DParams(0, rows // 16, 1, 0, 0))
-        for i in range(cols // 16):
-            asc.load_data(dst[i * rows * 16], src[(at + i * 16) * rows], params)
+    def _a2d(self, dst: Any, src: Any, rows: int, cols: int, packet_k: int, at: int) -> list[tuple[Any, Any, Any]]:
+        """A as ZZ, one row of fractals a call."""
+        high, wide = rows // 16, cols // 16
+        params = self._struct(("2d", wide, high), lambda: asc.LoadData2DParams(0, wide, high, 0, 0))
+        return [(dst[i * wide * 256], src[at * rows + i * 256], params) for i in range(high)]
 
-    def _v2(self, dst: Any, src: Any, high: int, wide: int, first: int) -> None:
-        asc.load_data(dst, src, self._params(("v2", high, wide, first), lambda: asc.LoadData2DParamsV2(
-            0, first, high, wide, high, high)))  # fmt: skip
+    def _b(self, dst: Any, src: Any, rows: int, cols: int, packet_k: int, at: int) -> list[tuple[Any, Any, Any]]:
+        """B[n,k] as ZN: a straight copy of fractals, one column of them a call."""
+        params = self._struct(("b", rows), lambda: asc.LoadData2DParams(0, rows // 16, 1, 0, 0))
+        return [(dst[i * rows * 16], src[(at + i * 16) * rows], params) for i in range(cols // 16)]
+
+    def _v2(self, dst: Any, src: Any, rows: int, cols: int, packet_k: int, at: int) -> list[tuple[Any, Any, Any]]:
+        """350: A as NZ and B as ZN are the same copy."""
+        high, wide, first = rows // 16, cols // 16, at // 16
+        return [(dst, src, self._struct(("v2", high, wide, first), lambda: asc.LoadData2DParamsV2(
+            0, first, high, wide, high, high)))]  # fmt: skip
 
 
 def _tile_params(arch: int, p: Parameters, tile: Tile) -> Any:
@@ -296,7 +304,7 @@ def _kernel(p: Parameters) -> Any:
         tiles = _tiles(p, int(asc.get_block_idx()), int(asc.get_block_num()))
         fractals = arch == 3002
         flags = Flags(arch)
-        set_flag, wait_flag = flags.set, flags.wait
+        set_flag, wait_flag = (flags.set, flags.wait) if flags.portable else (asc.set_flag, asc.wait_flag)
         side_a = Side(a_gm, p.M, tiles, p, True, fractals, flags, packets)
         side_b = Side(b_gm, p.N, tiles, p, False, fractals, flags, packets)
         steps = len(tiles) * _ceil(p.K, p.baseK)
@@ -328,8 +336,8 @@ def _kernel(p: Parameters) -> Any:
                     wait_flag(asc.HardEvent.M_MTE1, half)
                 in_a, in_b = block % p.stepKa * p.baseK, block % p.stepKb * p.baseK
                 packet_k = min(p.stepKa * p.baseK, p.K - (k0 - in_a))
-                loader.a(l0a[half], side_a.buffers[slot_a], tile.m, k, packet_k, in_a)
-                loader.b(l0b[half], side_b.buffers[slot_b], tile.n, k, in_b)
+                loader.load(True, l0a[half], side_a.buffers[slot_a], tile.m, k, packet_k, in_a)
+                loader.load(False, l0b[half], side_b.buffers[slot_b], tile.n, k, 0, in_b)
                 last = k0 + p.baseK >= p.K
                 # A packet ends: its L1 buffer may be filled again.
                 if last or (block + 1) % p.stepKa == 0:
@@ -369,6 +377,8 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     measured = _measured(card, p)
     shapes = ((p.M, p.K), (p.N, p.K), (p.M, p.N))
     if not data:
+        if card.npu_arch == 3002:  # inputs are whole fractals
+            shapes = ((_align(p.M), _align(p.K)), (_align(p.N), _align(p.K)), (p.M, p.N))
         return Job(_kernel(p), tuple(GmSpec(s, asc.half) for s in shapes), p.blocks, asdict(p), measured=measured)
     rng = np.random.default_rng(2024)
     a = rng.integers(-2, 3, shapes[0]).astype(np.float16)

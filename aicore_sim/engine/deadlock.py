@@ -124,9 +124,12 @@ def _one(machine: Machine, core: Core, blocked: tuple[str, Any], entry: Entry | 
         return f"waits for lock {arg}{where}", next((owner for owner in unlock if owner), _program(core))
     if kind == "sync_all":
         absent = machine.missing_at_sync(core, str(arg))
-        missing = [machine.cores[i].info.label if i >= 0 else "a block that no core is free for" for i in absent]
         peers = [i for i in absent if i >= 0]
-        text = f"waits in SyncAll{where} for {', '.join(missing[:4]) or 'nobody'}{' ...' if len(missing) > 4 else ''}"
+        missing = [machine.cores[i].info.label for i in peers[:4]] + (["..."] if len(peers) > 4 else [])
+        waiting = len(absent) - len(peers)
+        if waiting:
+            missing.append("a block that no core is free for" if waiting == 1 else f"{waiting} blocks that no core is free for")
+        text = f"waits in SyncAll{where} for {', '.join(missing) or 'nobody'}"
         return text, ((peers[0], "S") if peers else None)
     owner = _setter(machine, core, arg)
     return f"waits for cross-core flag {arg}{where}" + ("" if owner else ": nobody sets it"), owner

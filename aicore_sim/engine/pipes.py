@@ -13,6 +13,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import simpy
+from simpy.events import NORMAL, EventPriority
 
 from aicore_sim.engine.flags import Counter, Flag, Mutex
 from aicore_sim.engine.landing import InFlight
@@ -76,6 +77,7 @@ class PipeUnit:
         self.current: Entry | None = None
         self.blocked: tuple[str, Any] | None = None
         word = core.index << CORE_SHIFT | int(pipe) << PIPE_SHIFT
+        self._rank = EventPriority(NORMAL + 1 + (core.index * len(Pipe) + int(pipe)))
         self._words = [word | kind << KIND_SHIFT for kind in range(len(Kind))]
 
     @property
@@ -233,9 +235,11 @@ class PipeUnit:
         if op.unit_flag:
             where = yield from self._unit_flag_turn(entry, op)
         now = int(env.now)
-        if start > now:
+        if op.gm_operand >= 0:
+            yield self._turn(max(start - now, 0))
+        elif start > now:
             yield env.timeout(start - now)
-        elif start < now:
+        if start < now:
             # Woken late by a unit flag: what follows happens now, the wait counts from the start.
             lo_sleep = now
         begin = max(start, lo_sleep)
@@ -258,6 +262,17 @@ class PipeUnit:
         if machine.landing is not None and op.effect is not None:
             machine.landing.finish_at(machine.landing.begin(entry, core.index, begin, free, end), end)
         return start, free, end, waited, 0
+
+    def _turn(self, delay: int) -> simpy.Event:
+        """An event `delay` ticks from now; transfers that begin in one tick reach L2 in the order of their cores.
+
+        Without it the order would be that in which SimPy got to the processes, which differs with and without data.
+        """
+        env = self.core.env
+        event = env.event()
+        event._ok, event._value = True, None
+        env.schedule(event, self._rank, delay)
+        return event
 
     def _unit_flag_turn(self, entry: Entry, op: Op) -> Generator[simpy.Event, Any, Blocks]:
         """Sleep until every block's bit has been turned by an executed instruction; returns the blocks."""

@@ -110,6 +110,9 @@ class Recorder:
         self.auto: AutoSync | None = None
         if session.auto_sync and self.on_aiv:
             self.auto = AutoSync(self.card.npu_arch == 2201)
+        self.known_sets: dict[int, tuple[Pipe, tuple[int, int]]] = {}
+        self.known_waits: dict[int, tuple[Pipe, tuple[int, int]]] = {}
+        """SetFlag and WaitFlag calls seen before: event * 8 + id -> (pipe, argument of the entry)."""
         self.atomic = ""
         """The running atomic operation of stores to GM with its element type, "add:float32"; "" for none."""
         self.state: dict[str, Any] = {}

@@ -14,7 +14,7 @@ from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import HardEvent, PipeID
 from aicore_sim.kernel.events import check_event_id, event_code, locks, named_pipe, pipes_of, plan
-from aicore_sim.kernel.program import Kind
+from aicore_sim.kernel.program import Entry, Kind
 
 __all__ = [
     "Mutex", "SyncAllConfig", "TQueSync", "alloc_mutex_id", "cross_core_set_flag", "cross_core_wait_flag",
@@ -35,6 +35,12 @@ def set_flag(event: HardEvent, event_id: int = 0) -> None:
     Raises ParameterError for an id outside 0..7, UnsupportedError for an event this core does not have (spec 11.3).
     """
     rec = current()
+    if type(event_id) is int and 0 <= event_id < _RESERVED:
+        # A call like one before: a kernel's loop sets the same few flags over and over.
+        known = rec.known_sets.get(event * 8 + event_id)
+        if known is not None:
+            rec.append(Entry(Kind.SET_FLAG, known[0], rec.line(2), arg=known[1]))
+            return
     found = plan(rec, event)
     number = check_event_id(rec, event_id)
     if found.dropped:
@@ -46,6 +52,8 @@ def set_flag(event: HardEvent, event_id: int = 0) -> None:
         _warn_about_id(rec, number)
     if found.note:
         rec.session.warn(found.note, rec.line())
+    elif number < _RESERVED:
+        rec.known_sets[event * 8 + number] = (found.source, (found.code, number))
     rec.control(Kind.SET_FLAG, found.source, (found.code, number))
 
 
@@ -55,6 +63,11 @@ def wait_flag(event: HardEvent, event_id: int = 0) -> None:
     Raises as `set_flag`.
     """
     rec = current()
+    if type(event_id) is int and 0 <= event_id < _RESERVED:
+        known = rec.known_waits.get(event * 8 + event_id)
+        if known is not None:
+            rec.append(Entry(Kind.WAIT_FLAG, known[0], rec.line(2), arg=known[1]))
+            return
     found = plan(rec, event)
     number = check_event_id(rec, event_id)
     if found.dropped:
@@ -63,6 +76,8 @@ def wait_flag(event: HardEvent, event_id: int = 0) -> None:
         if found.wait_is_barrier:
             _record_barrier(rec, found.barrier)
         return
+    if number < _RESERVED:
+        rec.known_waits[event * 8 + number] = (found.destination, (found.code, number))
     rec.control(Kind.WAIT_FLAG, found.destination, (found.code, number))
 
 

@@ -136,13 +136,12 @@ class LocalTensor:
     AlignmentError if the address breaks the buffer's alignment (spec api_semantics.md 1.3).
     """
 
-    __slots__ = ("buffer", "dtype", "kind", "l2_hint", "offset", "owner", "position", "shape_info", "size", "tag")
+    __slots__ = ("buffer", "dtype", "kind", "offset", "owner", "position", "shape_info", "size", "tag")
 
     def __init__(
         self, dtype: DataType, pos: TPosition | None = None, addr: int | None = None, tile_size: int | None = None
     ) -> None:
         self.dtype = dtype
-        self.l2_hint = ""
         self.owner: Any = None
         self.shape_info: Any = None
         self.tag = 0
@@ -181,11 +180,12 @@ class LocalTensor:
         return self.buffer is not None
 
     def __getitem__(self, index: Any) -> LocalTensor:
-        start = _start(index)
+        start = index if type(index) is int else _start(index)
+        dtype = self.dtype
         view = LocalTensor.__new__(LocalTensor)
-        view.dtype, view.l2_hint, view.owner, view.shape_info, view.tag = self.dtype, "", self.owner, None, self.tag
+        view.dtype, view.owner, view.shape_info, view.tag = dtype, self.owner, None, self.tag
         view.kind, view.position, view.buffer = self.kind, self.position, self.buffer
-        view.offset = self.offset + _bytes(start, self.dtype)
+        view.offset = self.offset + (start * dtype.bits >> 3 if dtype.bits >= 8 else _bytes(start, dtype))
         view.size = self.size - start
         return view
 

@@ -43,6 +43,26 @@ def test_bit_for_bit_right(shape: str, card: str) -> None:
     assert np.count_nonzero(c) > m * n // 3
 
 
+@pytest.mark.parametrize("card", CARDS)
+def test_times_without_data_are_those_with_data(card: str) -> None:
+    parameters = {"M": 90, "N": 70, "K": 33, "baseM": 64, "baseN": 48, "baseK": 16}
+    run, _ = scenario("matmul", card, **parameters)
+    dry, _ = scenario("matmul", card, data=False, **parameters)
+    assert dry.correct is None
+    assert dry.cycles == run.cycles
+
+
+def test_cores_that_meet_at_one_line_take_turns_by_number_with_and_without_data() -> None:
+    # Seven cores share rows of B; whoever of two is first in a tick pays for the miss.
+    parameters = {"M": 300, "N": 511, "K": 15, "baseM": 48, "baseN": 32, "baseK": 128, "singleCoreM": 16, "singleCoreN": 48,
+                  "blocks": 7}  # fmt: skip
+    run, _ = scenario("matmul", "atlas_a3", **parameters)
+    dry, _ = scenario("matmul", "atlas_a3", data=False, **parameters)
+    assert run.correct is True
+    assert dry.columns.length == run.columns.length
+    assert (dry.columns.core_end == run.columns.core_end).all()
+
+
 def test_parts_need_not_be_whole_fractals_where_inputs_are_rows() -> None:
     run, _ = scenario("matmul", "atlas_a2", M=150, N=120, K=40, singleCoreM=50, singleCoreN=60)
     assert run.correct is True
