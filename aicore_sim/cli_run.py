@@ -107,7 +107,7 @@ def run(
       aicore-sim run hello
       aicore-sim run matmul M=2048 N=2048 K=2048 --card atlas_a2 --no-data
       aicore-sim run add rows=1024 --card all --json
-      aicore-sim run matmul --override hbm.nominal_rate=1600 --window 10:20
+      aicore-sim run matmul --override hbm.nominal_rate=1600 --window 2:5
     """
     set_up_logging(quiet, verbose)
     chosen = load_cards(card or ["atlas_350"], override or [])
@@ -154,7 +154,12 @@ def _on_card(request: Request, card: Card, folder: Path, console: Console, *, al
     row = as_result(result)
     result.measured = row["measured"] = compare(row, job.measured)
     if request.write:
-        write_report(result, folder, request.scenario.name, window_us=request.window_us)
+        window_us = request.window_us
+        if not alone and window_us is not None and window_us[0] >= result.trace.length_us:
+            log.warning("%s: the run ends at %.6g us, before --window: the whole of it is drawn", card.label,
+                        result.trace.length_us)  # fmt: skip
+            window_us = None
+        write_report(result, folder, request.scenario.name, window_us=window_us)
         row["files"] = list(result.files)
     if not request.as_json:
         _print(result, job, request, console)

@@ -232,6 +232,19 @@ def test_a_deadlock_on_several_cards_is_status_one(cli: Any) -> None:
     assert [row["error"]["type"] for row in done.json["results"]] == ["DeadlockError", "DeadlockError"]
 
 
+def test_a_window_past_the_end_of_one_card_spoils_nothing(cli: Any) -> None:
+    rows = cli("run", TINY, "--card", "all", "--json", "--no-files").json["results"]
+    lengths = {row["card"]: row["core_time_us"] for row in rows}
+    start = sorted(lengths.values())[-2]  # only the slowest card is still running then
+    done = cli("run", TINY, "--card", "all", "--window", f"{start + 0.01}:{start + 1}", "--json")
+    assert done.status == 0
+    assert all(row["correct"] and len(row["files"]) == 5 for row in done.json["results"])
+    assert done.err.count("before --window") == 3
+    alone = cli("run", TINY, "--card", min(lengths, key=lambda name: lengths[name]), "--window", f"{start + 0.01}:{start + 1}")
+    assert alone.status == 2
+    assert "window" in alone.err
+
+
 def test_a_repeated_card_runs_once(cli: Any) -> None:
     done = cli("run", TINY, "--card", "atlas_a2", "--card", "all", "--json", "--no-files")
     assert [row["card"] for row in done.json["results"]] == ["atlas_a2", "atlas_a3", "atlas_350", "atlas_200i"]
