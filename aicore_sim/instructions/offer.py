@@ -18,7 +18,7 @@ def check_offer(card: Card, name: str, variant: str, dtype: DataType | None, ins
     rows = [row for row in card.api(name) if row.variant.startswith(variant) and row.supported]
     what = f"{name} ({variant})" if variant else name
     if not rows:
-        raise UnsupportedError(f"{what} is not offered on this card", field="card", value=card.name,
+        raise UnsupportedError(f"{what} is not offered on this card", field="api", value=name,
                                allowed=instead or None, card=card.name)  # fmt: skip
     if dtype is None or any(not row.dtypes for row in rows):
         return
