@@ -9,6 +9,7 @@ whole matrix, beginning at its own slab.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,55 +66,47 @@ class Walk:
         return [tile for i in range(cores) for tile in self.slab((start + i) % cores, cores)]
 
 
-@asc.jit
-def into_ub(x: asc.GlobalAddress, walk: asc.ConstExpr, bypass: asc.ConstExpr[bool]) -> None:
+def _source(x: asc.GlobalAddress, bypass: bool) -> asc.GlobalTensor:
     x_gm = asc.GlobalTensor()
     x_gm.set_global_buffer(x)
     if bypass:
         x_gm.set_l2_cache_hint(asc.CacheMode.CACHE_MODE_DISABLE)
-    n, step = walk.n, walk.tile_n
-    width = n // walk.slices
-    rest = width % step
-    ub = asc.LocalTensor(x.dtype, asc.TPosition.VECIN, 0, walk.tile_m * ((step + 15) // 16 * 16))
-    no_pad = asc.DataCopyPadExtParams(x.dtype)
+    return x_gm
+
+
+def _stream(walk: Walk, x_gm: asc.GlobalTensor, copy: Callable[..., None], local: asc.LocalTensor,
+            struct: Callable[[int, int], Any]) -> None:  # fmt: skip
+    """All copies of this core: `copy(local, tile in GM, struct(rows, columns))`, tile after tile, tails included."""
+    width = walk.n // walk.slices
+    rest = width % walk.tile_n
     tiles = walk.row_tiles(int(asc.get_block_idx()), int(asc.get_block_num()))
     heights = {rows for _, rows in tiles}
-    full = {rows: asc.DataCopyExtParams(rows, step * 2, (n - step) * 2, 0) for rows in heights}
-    last = {rows: asc.DataCopyExtParams(rows, rest * 2, (n - rest) * 2, 0) for rows in heights}
+    full = {rows: struct(rows, walk.tile_n) for rows in heights}
+    last = {rows: struct(rows, rest) for rows in heights}
     for part in range(walk.slices):
         for _ in range(walk.repeats):
             for row, rows in tiles:
-                line = x_gm[row * n + part * width]
+                line = x_gm[row * walk.n + part * width]
                 params = full[rows]
-                for column in range(0, width - rest, step):
-                    asc.data_copy_pad(ub, line[column], params, no_pad)
+                for column in range(0, width - rest, walk.tile_n):
+                    copy(local, line[column], params)
                 if rest:
-                    asc.data_copy_pad(ub, line[width - rest], last[rows], no_pad)
+                    copy(local, line[width - rest], last[rows])
+
+
+@asc.jit
+def into_ub(x: asc.GlobalAddress, walk: asc.ConstExpr, bypass: asc.ConstExpr[bool]) -> None:
+    ub = asc.LocalTensor(x.dtype, asc.TPosition.VECIN, 0, walk.tile_m * ((walk.tile_n + 15) // 16 * 16))
+    no_pad = asc.DataCopyPadExtParams(x.dtype)
+    _stream(walk, _source(x, bypass), lambda dst, src, params: asc.data_copy_pad(dst, src, params, no_pad), ub,
+            lambda rows, columns: asc.DataCopyExtParams(rows, columns * 2, (walk.n - columns) * 2, 0))  # fmt: skip
 
 
 @asc.jit
 def into_l1(x: asc.GlobalAddress, walk: asc.ConstExpr, bypass: asc.ConstExpr[bool]) -> None:
-    x_gm = asc.GlobalTensor()
-    x_gm.set_global_buffer(x)
-    if bypass:
-        x_gm.set_l2_cache_hint(asc.CacheMode.CACHE_MODE_DISABLE)
-    n, step = walk.n, walk.tile_n
-    width = n // walk.slices
-    rest = width % step
-    l1 = asc.LocalTensor(x.dtype, asc.TPosition.A1, 0, walk.tile_m * ((step + 15) // 16 * 16))
-    tiles = walk.row_tiles(int(asc.get_block_idx()), int(asc.get_block_num()))
-    heights = {rows for _, rows in tiles}
-    full = {rows: asc.Nd2NzParams(1, rows, step, 0, n, walk.tile_m, 1, 0) for rows in heights}
-    last = {rows: asc.Nd2NzParams(1, rows, rest, 0, n, walk.tile_m, 1, 0) for rows in heights}
-    for part in range(walk.slices):
-        for _ in range(walk.repeats):
-            for row, rows in tiles:
-                line = x_gm[row * n + part * width]
-                params = full[rows]
-                for column in range(0, width - rest, step):
-                    asc.data_copy(l1, line[column], params)
-                if rest:
-                    asc.data_copy(l1, line[width - rest], last[rows])
+    l1 = asc.LocalTensor(x.dtype, asc.TPosition.A1, 0, walk.tile_m * ((walk.tile_n + 15) // 16 * 16))
+    _stream(walk, _source(x, bypass), asc.data_copy, l1,
+            lambda rows, columns: asc.Nd2NzParams(1, rows, columns, 0, walk.n, walk.tile_m, 1, 0))  # fmt: skip
 
 
 # (SoC, dst, M, N, tileM, tileN, order, hint) -> us: task duration, then MTE2 (repeated runs: the time of a core).

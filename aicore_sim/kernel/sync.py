@@ -35,12 +35,8 @@ def set_flag(event: HardEvent, event_id: int = 0) -> None:
     Raises ParameterError for an id outside 0..7, UnsupportedError for an event this core does not have (spec 11.3).
     """
     rec = current()
-    if type(event_id) is int and 0 <= event_id < _RESERVED:
-        # A call like one before: a kernel's loop sets the same few flags over and over.
-        known = rec.known_sets.get(event * 8 + event_id)
-        if known is not None:
-            rec.append(Entry(Kind.SET_FLAG, known[0], rec.line(2), arg=known[1]))
-            return
+    if _as_before(rec, Kind.SET_FLAG, rec.known_sets, event, event_id):
+        return
     found = plan(rec, event)
     number = check_event_id(rec, event_id)
     if found.dropped:
@@ -63,11 +59,8 @@ def wait_flag(event: HardEvent, event_id: int = 0) -> None:
     Raises as `set_flag`.
     """
     rec = current()
-    if type(event_id) is int and 0 <= event_id < _RESERVED:
-        known = rec.known_waits.get(event * 8 + event_id)
-        if known is not None:
-            rec.append(Entry(Kind.WAIT_FLAG, known[0], rec.line(2), arg=known[1]))
-            return
+    if _as_before(rec, Kind.WAIT_FLAG, rec.known_waits, event, event_id):
+        return
     found = plan(rec, event)
     number = check_event_id(rec, event_id)
     if found.dropped:
@@ -79,6 +72,16 @@ def wait_flag(event: HardEvent, event_id: int = 0) -> None:
     if number < _RESERVED:
         rec.known_waits[event * 8 + number] = (found.destination, (found.code, number))
     rec.control(Kind.WAIT_FLAG, found.destination, (found.code, number))
+
+
+def _as_before(rec: Recorder, kind: Kind, known: dict[int, tuple[Pipe, tuple[int, int]]], event: HardEvent,
+               event_id: int) -> bool:  # fmt: skip
+    """Record a call like one before and return True: a kernel's loop sets the same few flags over and over."""
+    found = known.get(event * 8 + event_id) if type(event_id) is int and 0 <= event_id < _RESERVED else None
+    if found is None:
+        return False
+    rec.append(Entry(kind, found[0], rec.line(2), arg=found[1]))
+    return True
 
 
 def _warn_about_id(rec: Recorder, number: int) -> None:
