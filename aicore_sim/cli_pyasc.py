@@ -125,9 +125,13 @@ def pyasc(
     launches = Launches(folder, stderr_console(), quiet=quiet, verbose=verbose)
     run = pyasc_runner.run_file if module is None else pyasc_runner.run_module
     try:
-        return run(program, args, card=spec, strict=strict, on_run=launches)
+        status = run(program, args, card=spec, strict=strict, on_run=launches)
     finally:
         launches.close()
+    if status == 0 and not launches.rows and not quiet:
+        hint = f"; if it holds tests: aicore-sim pyasc -m pytest -- {program}" if module is None else ""
+        launches.console.print(Text(f"no kernel was launched{hint}"))
+    return status
 
 
 def _program(module: str | None, words: Sequence[str]) -> tuple[str, list[str]]:

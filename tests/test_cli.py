@@ -507,6 +507,17 @@ def test_pyasc_runs_a_module(cli: Any, program: str, tmp_path: Path, monkeypatch
     assert not (tmp_path / "aicore-sim-out").exists()
 
 
+def test_pyasc_says_that_nothing_was_launched_and_how_tests_run(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "test_only.py").write_text("import asc\ndef test_nothing() -> None: ...\n")
+    done = cli("pyasc", "test_only.py")
+    assert (done.status, done.out) == (0, "")
+    assert "no kernel was launched" in done.err
+    assert "-m pytest -- test_only.py" in done.err
+    assert cli("pyasc", "test_only.py", "-q").err == ""
+    (tmp_path / "failing.py").write_text("raise SystemExit(5)\n")
+    assert (cli("pyasc", "failing.py").status, cli("pyasc", "failing.py").err) == (5, "")
+
+
 def test_pyasc_says_where_arguments_of_the_program_go(cli: Any, program: str) -> None:
     done = cli("pyasc", program, "-r", "Model")
     assert done.status == 2
