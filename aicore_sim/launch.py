@@ -19,6 +19,7 @@ from aicore_sim.engine.columns import Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.machine import Machine
 from aicore_sim.errors import AiCoreError, CapacityError, ParameterError, UnsupportedError
+from aicore_sim.instructions.base import TICKS_PER_CYCLE
 from aicore_sim.kernel import framework, jit
 from aicore_sim.kernel.arguments import GmSpec, as_numpy, is_array
 from aicore_sim.kernel.context import Recorder, Session, enter, locate
@@ -26,7 +27,6 @@ from aicore_sim.kernel.enums import KernelType
 from aicore_sim.kernel.kind import kernel_kind, scheduler_on, vectors_per_block
 from aicore_sim.kernel.tensor import GlobalAddress
 from aicore_sim.memory import Buffer, GlobalMemory
-from aicore_sim.timing import TICKS
 from aicore_sim.trace import Trace
 
 
@@ -60,7 +60,7 @@ class Run:
     @property
     def cycles(self) -> float:
         """Cycles from the start of the first core to the last effect."""
-        return self.columns.length / TICKS
+        return self.columns.length / TICKS_PER_CYCLE
 
     @property
     def launch_us(self) -> float:
@@ -75,7 +75,7 @@ class Run:
     @property
     def core_time_us(self) -> float:
         mean = (self.columns.core_end - self.columns.core_start).mean()
-        return float(mean) / TICKS / self.card.clock_mhz
+        return float(mean) / TICKS_PER_CYCLE / self.card.clock_mhz
 
     @property
     def instructions(self) -> int:
@@ -176,7 +176,7 @@ def run_kernel(
 
 
 def _watch(machine: Machine, progress: Callable[[int, float], None]) -> None:
-    scale = 1.0 / TICKS / machine.card.clock_mhz
+    scale = 1.0 / TICKS_PER_CYCLE / machine.card.clock_mhz
     machine.on_progress = lambda now: progress(machine.rows_so_far(), now * scale)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from aicore_sim.cards import Card
 from aicore_sim.errors import UnsupportedError
 from aicore_sim.instructions.base import (
+    TICKS_PER_CYCLE,
     CubeWork,
     FixWork,
     GmTraffic,
@@ -20,13 +21,10 @@ from aicore_sim.instructions.base import (
     VectorWork,
 )
 
-TICKS = 256
-"""Ticks of one core clock cycle."""
-
 
 def ticks(cycles: float) -> int:
     """Cycles as whole ticks, rounded to nearest."""
-    return round(cycles * TICKS)
+    return round(cycles * TICKS_PER_CYCLE)
 
 
 # Where the card keeps the price of a piece of scalar work.
@@ -143,7 +141,7 @@ class Timing:
         rate, head, row, _ = found
         cycles = cost.nbytes / rate
         cycles = max(cycles, runs * row) if cost.layout == "nddma" else cycles + head + runs * row
-        return round(cycles * TICKS) or 1
+        return round(cycles * TICKS_PER_CYCLE) or 1
 
     def _gm_figures(self, cost: GmTraffic) -> tuple[float, float, float]:
         """(bytes per cycle, head, cycles per run) of a GM path for one layout and result type."""

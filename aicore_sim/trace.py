@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aicore_sim.engine.columns import CAUSE_NAMES, IN_PROGRESS, TICKS_PER_CYCLE, Cause, Columns, Ints
+from aicore_sim.engine.columns import CAUSE_NAMES, IN_PROGRESS, Cause, Columns, Ints
 from aicore_sim.errors import ParameterError
-from aicore_sim.instructions.base import Pipe
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Pipe
 from aicore_sim.kernel.program import Kind
 from aicore_sim.trace_rows import BASE_CAUSE, GM_CAUSES, IS_WORK, N_PIPES, Rows, TimelineRows
 

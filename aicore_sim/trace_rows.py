@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aicore_sim.engine.columns import CAUSE_NAMES, TICKS_PER_CYCLE, Cause, Columns, Ints
-from aicore_sim.instructions.base import Pipe
+from aicore_sim.engine.columns import CAUSE_NAMES, Cause, Columns, Ints
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Pipe
 from aicore_sim.kernel.enums import HardEvent
 from aicore_sim.kernel.program import Kind
 

@@ -14,10 +14,10 @@ import numpy as np
 import aicore_sim as asc
 from aicore_sim.cards import Card
 from aicore_sim.errors import ConfigError
+from aicore_sim.instructions.base import TICKS_PER_CYCLE
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.launch import Run
 from aicore_sim.scenario import Job, Measured, param
-from aicore_sim.timing import TICKS
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def per_copy(run: Run, direction: str, iterations: int) -> dict[str, Any]:
     rows = np.flatnonzero(np.isin(c.op, paths) & (c.kind == 0))
     counted = rows[-iterations:]  # a warm-up copy comes first
     ticks = int(c.end[counted[-1]] - c.start[counted[0]])
-    return {"per_copy_ns": ticks / TICKS / run.card.clock_mhz * 1e3 / iterations}
+    return {"per_copy_ns": ticks / TICKS_PER_CYCLE / run.card.clock_mhz * 1e3 / iterations}
 
 
 # Ascend910_9362 at 1.65 GHz, 20 copies: ns per copy by bytes.

@@ -13,11 +13,10 @@ import numpy as np
 import aicore_sim as asc
 from aicore_sim.cards import Card
 from aicore_sim.errors import ConfigError
-from aicore_sim.instructions.base import Pipe
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Pipe
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.launch import Run
 from aicore_sim.scenario import Job, Measured, param
-from aicore_sim.timing import TICKS
 
 FRACTAL = 512
 _MOST = 255
@@ -54,7 +53,7 @@ def load_times(run: Run) -> dict[str, Any]:
     """ns from the start of the first load to the end of the last, over their number; B/cycle over the same time."""
     c = run.columns
     rows = np.flatnonzero((c.pipe == int(Pipe.MTE1)) & (c.kind == 0))
-    cycles = int(c.end[rows[-1]] - c.start[rows[0]]) / TICKS
+    cycles = int(c.end[rows[-1]] - c.start[rows[0]]) / TICKS_PER_CYCLE
     nbytes = c.ops[int(c.op[rows[0]])].nbytes
     return {"per_instruction_ns": cycles / run.card.clock_mhz * 1e3 / len(rows),
             "bytes_per_cycle": nbytes * len(rows) / cycles}  # fmt: skip

@@ -44,12 +44,8 @@ class Parameters:
     double_buffer: bool = param(True, "two buffers each in L1 and L0, loads one packet ahead")
 
 
-def _ceil(a: int, b: int) -> int:
-    return -(-a // b)
-
-
 def _align(a: int) -> int:
-    return _ceil(a, 16) * 16
+    return asc.ceildiv(a, 16) * 16
 
 
 def _resolve(card: Card, p: Parameters) -> Parameters:
@@ -89,7 +85,7 @@ def _resolve(card: Card, p: Parameters) -> Parameters:
                                 allowed=f"<= {have * value // need} with the other sizes as they are", card=card.name)  # fmt: skip
     single_m, single_n = _single(card, p)
     p = replace(p, singleCoreM=single_m, singleCoreN=single_n)
-    pieces = _ceil(p.M, single_m) * _ceil(p.N, single_n)
+    pieces = asc.ceildiv(p.M, single_m) * asc.ceildiv(p.N, single_n)
     return replace(p, blocks=p.blocks or min(pieces, card.cubes))
 
 
@@ -98,11 +94,11 @@ def _single(card: Card, p: Parameters) -> tuple[int, int]:
     published = (2048, 1024 if card.npu_arch == 3510 else 1536)
     if p.M >= 4096 and p.N >= 4096 and not card.coupled:
         return p.singleCoreM or published[0], p.singleCoreN or published[1]
-    mb, nb = _ceil(p.M, p.baseM), _ceil(p.N, p.baseN)
+    mb, nb = asc.ceildiv(p.M, p.baseM), asc.ceildiv(p.N, p.baseN)
     best: tuple[int, int, int] | None = None
     for i in range(1, mb + 1):
         for j in range(1, nb + 1):
-            pieces = _ceil(mb, i) * _ceil(nb, j)
+            pieces = asc.ceildiv(mb, i) * asc.ceildiv(nb, j)
             if pieces <= card.cubes and (best is None or (i * j, abs(i - j), i) < (best[0], abs(best[1] - best[2]), best[1])):
                 best = (i * j, i, j)
     assert best is not None
@@ -121,12 +117,12 @@ class Tile:
 
 def _tiles(p: Parameters, first: int, step: int) -> list[Tile]:
     """Base blocks of the pieces first, first+step, ... in the order a block works on them."""
-    grid_m = _ceil(p.M, p.singleCoreM)
+    grid_m = asc.ceildiv(p.M, p.singleCoreM)
     tiles = []
-    for piece in range(first, grid_m * _ceil(p.N, p.singleCoreN), step):
+    for piece in range(first, grid_m * asc.ceildiv(p.N, p.singleCoreN), step):
         top, left = piece % grid_m * p.singleCoreM, piece // grid_m * p.singleCoreN
         bottom, right = min(top + p.singleCoreM, p.M), min(left + p.singleCoreN, p.N)
-        rows = _ceil(_ceil(bottom - top, p.l2_rounds), p.baseM) * p.baseM
+        rows = asc.ceildiv(asc.ceildiv(bottom - top, p.l2_rounds), p.baseM) * p.baseM
         for start in range(top, bottom, rows):
             for n0 in range(left, right, p.baseN):
                 for m0 in range(start, min(start + rows, bottom), p.baseM):
@@ -179,7 +175,7 @@ class Side:
     ) -> None:  # fmt: skip
         self.flags = flags
         self.params = params
-        self.total = len(tiles) * _ceil(p.K, p.baseK * (p.stepKa if of_a else p.stepKb))
+        self.total = len(tiles) * asc.ceildiv(p.K, p.baseK * (p.stepKa if of_a else p.stepKb))
         base = 0 if of_a else L1_HALF
         pos = asc.TPosition.A1 if of_a else asc.TPosition.B1
         size = (p.baseM * p.stepKa if of_a else p.baseN * p.stepKb) * p.baseK
@@ -218,7 +214,7 @@ class Side:
 
     def _load_fractals(self, dst: Any, row: int, rows: int, k0: int, k: int) -> None:
         """NZ in GM to NZ in L1 with LoadData2D: along the rows or along K, whichever takes fewer instructions."""
-        total, high, wide = _ceil(self.rows_total, 16), _ceil(rows, 16), _ceil(k, 16)
+        total, high, wide = asc.ceildiv(self.rows_total, 16), asc.ceildiv(rows, 16), asc.ceildiv(k, 16)
         origin = (k0 // 16 * total + row // 16) * 256
         if high <= wide:
             params = asc.LoadData2DParams(0, wide, total, 0, high - 1)
@@ -307,7 +303,7 @@ def _kernel(p: Parameters) -> Any:
         set_flag, wait_flag = (flags.set, flags.wait) if flags.portable else (asc.set_flag, asc.wait_flag)
         side_a = Side(a_gm, p.M, tiles, p, True, fractals, flags, packets)
         side_b = Side(b_gm, p.N, tiles, p, False, fractals, flags, packets)
-        steps = len(tiles) * _ceil(p.K, p.baseK)
+        steps = len(tiles) * asc.ceildiv(p.K, p.baseK)
         halves = 2 if p.double_buffer else 1
         l0a = [asc.LocalTensor(asc.half, asc.TPosition.A2, i * L0_HALF, p.baseM * p.baseK) for i in range(halves)]
         l0b = [asc.LocalTensor(asc.half, asc.TPosition.B2, i * L0_HALF, p.baseN * p.baseK) for i in range(halves)]

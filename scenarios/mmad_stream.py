@@ -15,12 +15,11 @@ import numpy as np
 import aicore_sim as asc
 from aicore_sim.cards import Card
 from aicore_sim.errors import ConfigError, UnsupportedError
-from aicore_sim.instructions.base import Pipe
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Pipe
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.launch import Run
 from aicore_sim.layouts import layout_nbytes, to_layout
 from aicore_sim.scenario import Job, Measured, param
-from aicore_sim.timing import TICKS
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ def cube_times(run: Run) -> dict[str, Any]:
     """Cycles from the start of the first Mmad to the end of the last, and ns for one of them."""
     c = run.columns
     rows = np.flatnonzero((c.pipe == int(Pipe.M)) & (c.kind == 0))
-    ticks = int(c.end[rows[-1]] - c.start[rows[0]])
-    return {"total_cycles": ticks / TICKS, "per_instruction_ns": ticks / TICKS / run.card.clock_mhz * 1e3 / len(rows)}
+    cycles = int(c.end[rows[-1]] - c.start[rows[0]]) / TICKS_PER_CYCLE
+    return {"total_cycles": cycles, "per_instruction_ns": cycles / run.card.clock_mhz * 1e3 / len(rows)}
 
 
 # (SoC, m, n, k, count, accumulate, unit flag, barrier) -> metric, value, unit. The Ascend910_9362 ran at 1.65 GHz.

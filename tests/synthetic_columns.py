@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aicore_sim.engine.columns import TICKS_PER_CYCLE, Cause, Columns, CoreInfo, Ints
-from aicore_sim.instructions.base import CubeWork, GmTraffic, Op, Pipe, VectorWork
+from aicore_sim.engine.columns import Cause, Columns, CoreInfo, Ints
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, CubeWork, GmTraffic, Op, Pipe, VectorWork
 from aicore_sim.kernel.program import Kind
 
 AIV_PIPES = (Pipe.S, Pipe.MTE2, Pipe.V, Pipe.MTE3)

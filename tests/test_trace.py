@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aicore_sim.engine.columns import TICKS_PER_CYCLE, Cause, Columns
+from aicore_sim.engine.columns import Cause, Columns
 from aicore_sim.errors import ParameterError
-from aicore_sim.instructions.base import Pipe
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Pipe
 from aicore_sim.kernel.enums import HardEvent
 from aicore_sim.kernel.program import Kind
 from aicore_sim.trace import Trace

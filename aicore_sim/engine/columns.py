@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from aicore_sim.instructions.base import Op
 
-TICKS_PER_CYCLE = 256
+FLAG_IDS = 64
+"""An event flag is numbered HardEvent * FLAG_IDS + id; ids are fewer on every card."""
 Ints = NDArray[np.int64]
 
 
@@ -81,7 +82,7 @@ class Columns:
     op: Ints
     """Index into `ops`; -1 for rows without an Op."""
     arg: Ints
-    """Flags: HardEvent * 64 + id; cross-core: flag id; instructions on GM: device address of the GM operand; else 0."""
+    """Flags: HardEvent * FLAG_IDS + id; cross-core: flag id; instructions on GM: device address of the GM operand; else 0."""
     line: Ints
     """Index into `lines`."""
     issue: Ints

@@ -68,7 +68,7 @@ class Core:
             self.nddma = NddmaCache(int(card.value("nddma.cache_bytes")), int(card.value("nddma.line")),
                                     int(card.value("nddma.ways")))  # fmt: skip
         self.flags: dict[int, Flag] = {}
-        """Event flags made so far, by event code * 64 + id."""
+        """Event flags made so far, by HardEvent * FLAG_IDS + id."""
         self._mutexes: dict[int, Mutex] = {}
         self._unit_flags: UnitFlags | None = None
 
@@ -80,7 +80,7 @@ class Core:
         self.env.process(self.scalar.run())
 
     def flag(self, key: int) -> Flag:
-        """The event flag HardEvent * 64 + id."""
+        """The event flag HardEvent * FLAG_IDS + id."""
         found = self.flags.get(key)
         if found is None:
             found = self.flags[key] = Flag()

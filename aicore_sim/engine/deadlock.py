@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from aicore_sim.engine.columns import FLAG_IDS
 from aicore_sim.engine.unit_flags import in_words
 from aicore_sim.errors import DeadlockError
 from aicore_sim.instructions.base import Pipe
@@ -98,7 +99,7 @@ def _one(machine: Machine, core: Core, blocked: tuple[str, Any], entry: Entry | 
     kind, arg = blocked
     where = _where(machine, entry)
     if kind in ("flag_wait", "flag_set"):
-        code, ident = divmod(arg, 64)
+        code, ident = divmod(arg, FLAG_IDS)
         source, target = (Pipe[name] for name in event_name(code).split("_"))
         other = source if kind == "flag_wait" else target
         wanted = Kind.SET_FLAG if kind == "flag_wait" else Kind.WAIT_FLAG

@@ -12,7 +12,7 @@ import numpy as np
 import simpy
 
 from aicore_sim.cards import Card
-from aicore_sim.engine.columns import Cause, Columns
+from aicore_sim.engine.columns import FLAG_IDS, Cause, Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.deadlock import explain
 from aicore_sim.engine.flags import Counter, CrossCore, Rendezvous
@@ -21,10 +21,10 @@ from aicore_sim.engine.landing import Landing, hardware_order
 from aicore_sim.engine.pipes import CORE_SHIFT, KIND_SHIFT, PIPE_SHIFT, ROW, WHY_SHIFT, WORDS
 from aicore_sim.engine.sharing import SharedBandwidth
 from aicore_sim.errors import AiCoreError
-from aicore_sim.instructions.base import Op
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Op
 from aicore_sim.kernel.context import Recorder, Session
 from aicore_sim.kernel.program import Entry, Kind
-from aicore_sim.timing import TICKS, Timing, ticks
+from aicore_sim.timing import Timing, ticks
 
 GM_WORDS = 9
 
@@ -46,7 +46,7 @@ class Machine:
         self.cores: list[Core] = []
         self.record_seconds = 0.0
         self.on_progress: Callable[[int], None] | None = None
-        per_tick = 1e3 / card.clock_mhz / TICKS  # GB/s -> bytes per tick
+        per_tick = 1e3 / card.clock_mhz / TICKS_PER_CYCLE  # GB/s -> bytes per tick
         self.l2 = L2Cache(card.l2_bytes, int(card.value("l2.line")), int(card.value("l2.sector")),
                           int(card.value("l2.ways")), int(card.value("l2.access_bytes")), int(card.value("l2.set_spread")),
                           int(card.value("l2.set_spread_lines")))  # fmt: skip
@@ -148,7 +148,7 @@ class Machine:
         arg = entry.arg
         code = 0
         if entry.kind in (Kind.WAIT_FLAG, Kind.SET_FLAG):
-            code = arg[0] * 64 + arg[1]
+            code = arg[0] * FLAG_IDS + arg[1]
         elif entry.kind in (Kind.CROSS_SET, Kind.CROSS_WAIT):
             code = arg[0]
         self.rows.frombytes(ROW.pack(

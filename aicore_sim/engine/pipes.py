@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 from simpy.events import NORMAL, EventPriority
 
+from aicore_sim.engine.columns import FLAG_IDS
 from aicore_sim.engine.flags import Counter, Flag, Mutex
 from aicore_sim.engine.landing import InFlight
 from aicore_sim.engine.unit_flags import Blocks, whole_fractals
@@ -136,7 +137,7 @@ class PipeUnit:
                     self.max_end = max_end = end
             elif kind is kind_wait:
                 event_id, ident = entry.arg
-                arg, word = event_id * 64 + ident, wait_word
+                arg, word = event_id * FLAG_IDS + ident, wait_word
                 flag = flags.get(arg) or flag_of(arg)
                 fires: Any = flag.fires
                 if fires is None:
@@ -153,7 +154,7 @@ class PipeUnit:
                 t = end = fires + wait_cost
             elif kind is kind_set:
                 event_id, ident = entry.arg
-                arg, word = event_id * 64 + ident, set_word
+                arg, word = event_id * FLAG_IDS + ident, set_word
                 flag = flags.get(arg) or flag_of(arg)
                 if flag.fires is not None:
                     self.current = entry

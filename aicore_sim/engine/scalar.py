@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from aicore_sim.engine.columns import Cause
+from aicore_sim.engine.columns import FLAG_IDS, Cause
 from aicore_sim.engine.flags import Counter
 from aicore_sim.engine.polls import Polls
 from aicore_sim.instructions.base import Pipe
@@ -184,20 +184,20 @@ class ScalarUnit:
 
     def _wait_flag(self, entry: Entry) -> Process:
         event, ident = entry.arg
-        flag = self.core.flag(event * 64 + ident)
+        flag = self.core.flag(event * FLAG_IDS + ident)
         if flag.fires is None:
             flag.wait_sleeper = sleeper = self.core.env.event()
-            self.blocked = ("flag_wait", event * 64 + ident)
+            self.blocked = ("flag_wait", event * FLAG_IDS + ident)
             yield sleeper
             self.blocked = None
         self.t = flag.take(self.t)
 
     def _set_flag(self, entry: Entry) -> Process:
         event, ident = entry.arg
-        flag = self.core.flag(event * 64 + ident)
+        flag = self.core.flag(event * FLAG_IDS + ident)
         if flag.fires is not None:
             flag.set_sleeper = sleeper = self.core.env.event()
-            self.blocked = ("flag_set", event * 64 + ident)
+            self.blocked = ("flag_set", event * FLAG_IDS + ident)
             yield sleeper
             self.blocked = None
         self.t = max(self.t, flag.cleared) + self.core.machine.timing.set_flag

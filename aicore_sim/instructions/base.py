@@ -32,6 +32,9 @@ class Pipe(IntEnum):
 
 PIPES = tuple(Pipe)
 
+TICKS_PER_CYCLE = 256
+"""Ticks of one core clock cycle: time is counted in whole ticks, costs come in fractions of cycles."""
+
 
 # ---- cost keys: what timing needs to know of an instruction, no cycle in sight -------------------------------------
 @dataclass(frozen=True, slots=True)

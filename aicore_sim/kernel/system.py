@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from aicore_sim.dtypes import BLOCK_BYTES, DataType, int64
 from aicore_sim.errors import ParameterError, UnsupportedError
+from aicore_sim.instructions.base import TICKS_PER_CYCLE
 from aicore_sim.kernel.context import current
 from aicore_sim.kernel.enums import MaskMode
 from aicore_sim.kernel.values import INT_TYPES, RuntimeFloat, RuntimeInt
@@ -25,8 +26,6 @@ __all__ = [
 ]  # fmt: skip
 
 _log = logging.getLogger("aicore_sim.printf")
-
-_TICKS_PER_CYCLE = 256
 
 
 # ---- who am I -------------------------------------------------------------------------------------------------------
@@ -94,7 +93,7 @@ def get_system_cycle() -> RuntimeInt:
     mhz = rec.card.value("sync.system_counter_mhz")
 
     def read(device: Any) -> int:
-        return int(device.now_ticks * mhz / (_TICKS_PER_CYCLE * device.clock_mhz))
+        return int(device.now_ticks * mhz / (TICKS_PER_CYCLE * device.clock_mhz))
 
     return INT_TYPES[int64.name](rec.ask(None, read))
 

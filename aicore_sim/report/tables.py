@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from aicore_sim.engine.columns import CAUSE_NAMES, TICKS_PER_CYCLE
-from aicore_sim.instructions.base import Pipe
+from aicore_sim.engine.columns import CAUSE_NAMES
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Pipe
 from aicore_sim.trace import Trace
 
 _FIXED = "block_id,sub_block_id,aic_time(us),aic_total_cycles,aic_cube_time(us),aic_cube_ratio,"

@@ -21,9 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from aicore_sim.engine.columns import TICKS_PER_CYCLE
 from aicore_sim.errors import ParameterError
-from aicore_sim.instructions.base import Pipe
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Pipe
 from aicore_sim.report.lanes import LaneShapes, lane_shapes, step_outline
 from aicore_sim.trace import Trace
 from aicore_sim.trace_rows import TimelineRows
