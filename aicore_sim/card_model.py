@@ -258,6 +258,7 @@ class Vector(Table):
     issue_min: Number
     bytes_noncontiguous: Number | None = None
     bytes_unaligned: Number | None = None
+    keeps_order: Flag  # A dependent vector instruction waits for the one before it without PipeBarrier<PIPE_V>
     elements_per_cycle: dict[str, Number]
 
 

@@ -45,7 +45,7 @@ class Core:
         card = machine.card
         label = f"core{group}" + ("" if kind == "core" else ".aic" if kind == "aic" else f".aiv{sub}")
         pipes = PIPES_OF[kind]
-        if kind == "aic" and card.npu_arch == 3510:
+        if kind == "aic" and not any(path.pipe == "MTE3" and path.core == "aic" for path in card.gm.values()):
             pipes = tuple(pipe for pipe in pipes if pipe is not Pipe.MTE3)  # nothing reaches it (spec api_semantics.md 11.3)
         self.info = CoreInfo(label, "aiv" if kind == "aiv" else "aic", group, sub, tuple(int(p) for p in pipes))
         self.buffers = {

@@ -242,8 +242,8 @@ class Landing:
 def hardware_order(v_after_v: bool) -> Ordered:
     """Which instructions of one core the hardware keeps in order although their times overlap.
 
-    V after V where `v_after_v` (3510, 3002: spec api_semantics.md 19.1); Mmad after Mmad on one L0C tile from 10 fractals
-    on (18); Mmad against Fixpipe when both use UnitFlag (17).
+    V after V where `v_after_v` (`vector.keeps_order` of the card: spec api_semantics.md 19.1); Mmad after Mmad on one L0C
+    tile from 10 fractals on (18); Mmad against Fixpipe when both use UnitFlag (17).
     """
 
     def ordered(first: Op, second: Op) -> bool:

@@ -54,7 +54,7 @@ class Machine:
             self.env, card.value("l2.read_rate") * per_tick, card.value("l2.write_rate") * per_tick,
             card.memory_attainable_gbps * per_tick, contention,
         )  # fmt: skip
-        self.v_after_v = card.npu_arch != 2201
+        self.v_after_v = card.model.vector.keeps_order.value
         """The hardware orders dependent vector instructions by itself (spec api_semantics.md 19.1)."""
         self.landing = Landing(self.env, hardware_order(self.v_after_v)) if data else None
         self._miss_latency: dict[str, int] = {}
