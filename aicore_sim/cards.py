@@ -12,8 +12,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -31,7 +31,8 @@ from aicore_sim.card_files import (
     validated,
     walk,
 )
-from aicore_sim.errors import ConfigError
+from aicore_sim.errors import ConfigError, ParameterError
+from aicore_sim.quirks import QUIRKS, chosen
 from aicore_sim.resources import config_dir
 
 FactT = TypeVar("FactT", bound=cm.Fact)
@@ -47,6 +48,24 @@ class Card:
     overrides: tuple[tuple[str, str], ...] = ()
     fingerprint: str = ""
     """Hash of everything that can change a result: file content, SoC, overrides."""
+    quirks: frozenset[str] = frozenset()
+    """Where calls are read as the vendor's implementation does instead of as its pages say (`quirks.QUIRKS`)."""
+    wrap: bool = False
+    """Whether a value too wide for its field loses its high bits, as in the hardware's word, instead of being refused."""
+
+    def reading(self, quirks: str | Iterable[str] = "documented", wrap: str = "refuse") -> Card:
+        """This card with another reading of calls: `quirks` as `quirks.chosen`, `wrap` "refuse" or "hardware".
+
+        Raises ParameterError for an unknown name.
+        """
+        if wrap not in ("refuse", "hardware"):
+            raise ParameterError("unknown way to treat values too wide for their field", field="wrap", value=wrap,
+                                 allowed="refuse, hardware")  # fmt: skip
+        return replace(self, quirks=chosen(quirks), wrap=wrap == "hardware")
+
+    def quirk(self, name: str) -> bool:
+        """Whether calls are read as the implementation of this card does, at the place that `name` in QUIRKS describes."""
+        return name in self.quirks and self.name in QUIRKS[name].cards
 
     @property
     def name(self) -> str:

@@ -41,6 +41,13 @@ DONE, WRONG, BAD_INPUT = 0, 1, 2
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, only errors on stderr.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="More on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Quirks = Annotated[
+    str, typer.Option("--quirks", metavar="documented|implementation|NAME,...",
+                      help="How calls are read where the implementation differs from the pages (docs/quirks.md).")
+]  # fmt: skip
+Wrap = Annotated[
+    str, typer.Option("--wrap", metavar="refuse|hardware", help="What becomes of values too wide for their field.")
+]  # fmt: skip
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the report files.")]
 
 
@@ -88,6 +95,8 @@ def run(
         list[str] | None,
         typer.Option("--override", metavar="KEY=VALUE", help="Change a number of the card; repeatable."),
     ] = None,
+    quirks: Quirks = "documented",
+    wrap: Wrap = "refuse",
     out: Out = None,
     no_files: Annotated[bool, typer.Option("--no-files", help="Write no report files.")] = False,
     window: Annotated[
@@ -110,7 +119,7 @@ def run(
       aicore-sim run matmul --override hbm.nominal_rate=1600 --window 2:5
     """
     set_up_logging(quiet, verbose)
-    chosen = load_cards(card or ["atlas_350"], override or [])
+    chosen = [one.reading(quirks, wrap) for one in load_cards(card or ["atlas_350"], override or [])]
     loaded = load_scenario(scenario)
     window_us = parse_window(window)
     if window_us is not None and no_files:

@@ -18,7 +18,7 @@ from aicore_sim.cards import Card, load_card
 from aicore_sim.engine.columns import Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.machine import Machine
-from aicore_sim.errors import AiCoreError, CapacityError, ParameterError, UnsupportedError
+from aicore_sim.errors import AiCoreError, CapacityError, ParameterError
 from aicore_sim.instructions.base import TICKS_PER_CYCLE
 from aicore_sim.kernel import framework, jit
 from aicore_sim.kernel.arguments import GmSpec, as_numpy, is_array
@@ -118,20 +118,19 @@ def simulate(
     """Run `kernel(*args, **kwargs)` on `blocks` blocks of `card` and return the `Run`.
 
     Arrays are copied in and, with `data`, copied back, as a launch on a card does. `blocks` counts cube cores for cube
-    and mix kernels, vector cores for vector kernels (spec api_semantics.md 21). `quirks` and `wrap` have their documented
-    values only in this version; `seed` is kept for runs that draw numbers, which none does yet.
+    and mix kernels, vector cores for vector kernels (spec api_semantics.md 21). `quirks` ("documented",
+    "implementation", or names out of `aicore_sim.quirks`) says how calls are read where the vendor's implementation
+    differs from its pages, `wrap` ("refuse" or "hardware") what becomes of values too wide for their field; `seed` is
+    kept for runs that draw numbers, which none does yet.
 
     Raises ParameterError, AlignmentError, CapacityError, OutOfBoundsError or UnsupportedError at the kernel line that
     caused it, DeadlockError if the program cannot proceed, ConfigError for the card.
     """
-    for name, value, only in (("quirks", quirks, "documented"), ("wrap", wrap, "refuse")):
-        if value != only:
-            raise UnsupportedError("this mode is not in this version", field=name, value=value, allowed=only)
     options = Options(data, checks, contention, auto_sync, slack_is_warning=slack_is_warning, progress=progress)
     chosen = card if isinstance(card, Card) else load_card(card, overrides)
     if isinstance(card, Card) and overrides:
         raise ParameterError("overrides go with a card name, not with a loaded Card", field="overrides", value=dict(overrides))
-    return run_kernel(kernel, args, kwargs, blocks, chosen, options)
+    return run_kernel(kernel, args, kwargs, blocks, chosen.reading(quirks, wrap), options)
 
 
 def run_kernel(
@@ -225,14 +224,15 @@ def _queue_blocks(
     vectors = vectors_per_block(kernel_type)
 
     def block(
-        core_kind: str, index: int, sub: int = 0, ubs: Sequence[Buffer] = (), mix: bool = False
+        core_kind: str, index: int, sub: int = 0, ubs: Sequence[Buffer] = (), l1: Buffer | None = None, mix: bool = False
     ) -> Callable[[Core], Recorder]:
         def make(core: Core) -> Recorder:
             recorder = Recorder(
                 session, core_kind, core.index, core.buffers,
                 block_idx=index * vectors + sub if mix and core_kind == "aiv" else index,
                 block_num=blocks, sub_block_idx=sub,
-                sub_block_num=vectors if mix and core_kind == "aiv" else 1, group_ub=ubs, mix=mix,
+                sub_block_num=vectors if mix and core_kind == "aiv" else 1, group_ub=ubs,
+                group_l1=l1, mix=mix,
             )  # fmt: skip
             recorder.state["scheduler_off"] = not scheduler_on(kernel_type)
 
@@ -252,9 +252,9 @@ def _queue_blocks(
         for b in range(blocks):
             cube = machine.add_core("aic", b, 0)
             group = [machine.add_core("aiv", b, sub) for sub in range(vectors)]
-            machine.queue_block(block("aic", b, 0, [v.buffers["UB"] for v in group], True), cube)
+            machine.queue_block(block("aic", b, 0, [v.buffers["UB"] for v in group], mix=True), cube)
             for sub, vector in enumerate(group):
-                machine.queue_block(block("aiv", b, sub, (), True), vector)
+                machine.queue_block(block("aiv", b, sub, l1=cube.buffers["L1"], mix=True), vector)
         return
     available = card.vectors if kind == "aiv" else card.cubes
     for c in range(min(blocks, available)):

@@ -7,15 +7,18 @@ parameters, element types, buffers, card) and shared by all calls of that shape.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from aicore_sim.cards import Card
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError
 from aicore_sim.memory import Buffer
 from aicore_sim.transfer import Transfer
+
+ParamsT = TypeVar("ParamsT", bound=Any)
 
 
 class Pipe(IntEnum):
@@ -265,6 +268,35 @@ def check_fields(api: str, params: Any, ranges: dict[str, tuple[int, int]], card
     """`check_range` for every named field of a parameter struct."""
     for field, (lo, hi) in ranges.items():
         check_range(api, type(params).__name__, field, getattr(params, field), lo, hi, card)
+
+
+Range = tuple[int, int] | tuple[int, int, int]
+"""Lowest and highest legal value of a field, and the bits of its word where they do not follow from the highest."""
+
+
+def taken(api: str, params: ParamsT, ranges: Mapping[str, Range], card: Card, warnings: list[str]) -> ParamsT:
+    """`params` with every field named in `ranges` inside its range.
+
+    Raises ParameterError for a field outside it. On a card that imitates the hardware (`Card.wrap`) the value first loses
+    the bits that its field has no room for, with a warning; what is then still outside is refused.
+    """
+    changed: dict[str, int] = {}
+    for field, (lo, hi, *bits) in ranges.items():
+        value = getattr(params, field)
+        if card.wrap and type(value) is int and not lo <= value <= hi:
+            width = bits[0] if bits else hi.bit_length() + (lo < 0)
+            kept = low_bits(value, width, signed=lo < 0)
+            if kept != value:
+                warnings.append(f"{field} = {value} does not fit its {width} bits and becomes {kept}")
+                changed[field] = value = kept
+        check_range(api, type(params).__name__, field, value, lo, hi, card.name)
+    return replace(params, **changed) if changed else params
+
+
+def low_bits(value: int, width: int, signed: bool = False) -> int:
+    """What is left of `value` in a field of `width` bits."""
+    kept = value & ((1 << width) - 1)
+    return kept - (1 << width) if signed and kept >> (width - 1) else kept
 
 
 def camel(name: str) -> str:

@@ -1,4 +1,4 @@
-"""load_data, mmad and fixpipe, as a kernel calls them (spec pyasc.md 6.1). They do nothing on a vector core."""
+"""mmad and fixpipe, as a kernel calls them (spec pyasc.md 6.1). They do nothing on a vector core."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from typing import Any
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions import fixpipe as fix
-from aicore_sim.instructions import load_data_2d, load_data_2d_v2, load_data_3d
 from aicore_sim.instructions import mmad as cube
-from aicore_sim.instructions.base import Op
 from aicore_sim.instructions.fixpipe import FixpipeConfig, FixpipeParamsArch3510, FixpipeParamsV220
-from aicore_sim.instructions.load_data_2d import LoadData2DParams
-from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2
-from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
 from aicore_sim.instructions.mmad import MmadParams
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.memory import Buffer
 
-__all__ = ["fixpipe", "load_data", "mmad"]
+__all__ = ["fixpipe", "mmad"]
 
 _ROW_MAJOR = FixpipeConfig(fix.ROW_MAJOR)
 
@@ -35,43 +30,6 @@ class _Operand:
         self.dtype = dtype
         self.size = size
         self.l2_hint = ""
-
-
-# ---- load_data ----------------------------------------------------------------------------------------------------
-def load_data(dst: Any, src: Any, params: LoadData2DParams | LoadData2DParamsV2 | LoadData3DParamsV2) -> None:
-    """LoadData(dst, src, params): fractals (2D, 2D V2) or an img2col window (3D V2) into L0A, L0B or L1.
-
-    Raises ParameterError for operands or fields that do not fit, UnsupportedError for what the card lacks,
-    AlignmentError and OutOfBoundsError for addresses. A size of 0 moves nothing, with a warning.
-    """
-    rec = current()
-    if not rec.on_aic:
-        return
-    # 0.0 and -0.0 are equal but not the same padding.
-    sign = str(params.pad_value) if type(params) is LoadData3DParamsV2 else ""
-    key = ("load_data", params, sign, src.dtype, dst.dtype, src.kind, dst.kind)
-    op = rec.ops.get(key)
-    if op is None:
-        op = _build_load(params, dst, src, rec)
-        if op is None:
-            rec.session.warn("LoadData: a repeat, step or size of 0 moves nothing", rec.line())
-            return
-        rec.ops[key] = op
-    rec.emit(op, dst, src)
-
-
-def _build_load(params: Any, dst: Any, src: Any, rec: Recorder) -> Op | None:
-    if src.dtype is not dst.dtype:
-        raise ParameterError("LoadData: source and destination have one element type", field="dtype",
-                             value=f"{src.dtype.name} -> {dst.dtype.name}", card=rec.card.name)  # fmt: skip
-    if isinstance(params, LoadData2DParams):
-        return load_data_2d.build(params, dst.dtype, src.kind, dst.kind, rec.card)
-    if isinstance(params, LoadData2DParamsV2):
-        return load_data_2d_v2.build(params, dst.dtype, src.kind, dst.kind, rec.card)
-    if isinstance(params, LoadData3DParamsV2):
-        return load_data_3d.build(params, dst.dtype, src.kind, dst.kind, rec.card)
-    raise ParameterError("load_data: no form takes this argument", field="params", value=type(params).__name__,
-                         allowed="LoadData2DParams, LoadData2DParamsV2, LoadData3DParamsV2")  # fmt: skip
 
 
 # ---- mmad ---------------------------------------------------------------------------------------------------------

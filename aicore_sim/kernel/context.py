@@ -75,7 +75,8 @@ class Recorder:
 
     `kind` is "aic", "aiv" or "core" (coupled cores: both at once); `block_idx`, `block_num`, `sub_block_idx`,
     `sub_block_num` are what the kernel reads (spec api_semantics.md 21). `buffers` maps hardware names to this core's
-    memories; `group_ub` are the UBs of the group's vector cores (for L0C->UB and L1->UB on an AIC).
+    memories; `group_ub` are the UBs of the group's vector cores (for L0C->UB and L1->UB on an AIC), `group_l1` is the L1 of
+    the group's cube core (for UB->L1 on an AIV).
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Recorder:
         sub_block_idx: int = 0,
         sub_block_num: int = 1,
         group_ub: Sequence[Buffer] = (),
+        group_l1: Buffer | None = None,
         mix: bool = False,
     ) -> None:
         self.session = session
@@ -101,6 +103,7 @@ class Recorder:
         self.index = index
         self.buffers = buffers
         self.group_ub = tuple(group_ub)
+        self.group_l1 = group_l1
         self.block_idx = block_idx
         self.block_num = block_num
         self.sub_block_idx = sub_block_idx

@@ -48,6 +48,7 @@ from aicore_sim.kernel import absent as _absent
 from aicore_sim.kernel import allocator as _allocator
 from aicore_sim.kernel import api_copy as _copy
 from aicore_sim.kernel import api_cube as _cube
+from aicore_sim.kernel import api_load as _load
 from aicore_sim.kernel import api_vector as _vector
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
@@ -62,6 +63,7 @@ from aicore_sim.kernel.absent import *
 from aicore_sim.kernel.allocator import *
 from aicore_sim.kernel.api_copy import *
 from aicore_sim.kernel.api_cube import *
+from aicore_sim.kernel.api_load import *
 from aicore_sim.kernel.api_vector import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
@@ -89,6 +91,7 @@ __all__ += _cube.__all__
 __all__ += _enums.__all__
 __all__ += _fixpipe.__all__
 __all__ += _framework.__all__
+__all__ += _load.__all__
 __all__ += _scalar.__all__
 __all__ += _sync.__all__
 __all__ += _system.__all__

@@ -13,7 +13,7 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.errors import AlignmentError, OutOfBoundsError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import GmTraffic, OnChip, Pipe
 from aicore_sim.instructions.load_data_2d import LoadData2DParams, build
-from aicore_sim.kernel.api_cube import load_data
+from aicore_sim.kernel.api_load import load_data
 from aicore_sim.kernel.enums import TPosition
 from aicore_sim.kernel.tensor import GlobalAddress, GlobalTensor, LocalTensor
 from tests.instructions.cube_setup import (

@@ -14,7 +14,7 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.errors import OutOfBoundsError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import OnChip, Pipe
 from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2, build
-from aicore_sim.kernel.api_cube import load_data
+from aicore_sim.kernel.api_load import load_data
 from aicore_sim.kernel.enums import TPosition
 from aicore_sim.kernel.tensor import GlobalAddress, GlobalTensor, LocalTensor
 from tests.instructions.cube_setup import (

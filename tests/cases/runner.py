@@ -1,0 +1,207 @@
+"""Runs case files: calls of the movement APIs with the output that they must give.
+
+A case is NAME.json (the calls) beside NAME.npz (the buffers); `tests/data/cases/README.md` describes the format.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import aicore_sim as asc
+from aicore_sim.dtypes import DataType
+from aicore_sim.errors import AiCoreError
+from tests.stage import Place, Stage
+
+FOLDER = Path(__file__).parent.parent / "data" / "cases"
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case file with its buffers."""
+
+    name: str
+    what: Json
+    data: Mapping[str, NDArray[Any]]
+
+    @property
+    def dtype(self) -> DataType:
+        return DataType(self.what["dtype"])
+
+
+@dataclass
+class Result:
+    """What became of one way of running a case."""
+
+    dst: NDArray[Any]
+    warnings: list[str] = field(default_factory=list)
+    error: AiCoreError | None = None
+
+
+def case_folder() -> Path:
+    """Folder of the case files: AICORE_SIM_CASES, or the ones of the repository."""
+    return Path(os.environ.get("AICORE_SIM_CASES") or FOLDER)
+
+
+def case_names() -> list[str]:
+    return sorted(path.stem for path in case_folder().glob("*.json") if path.with_suffix(".npz").is_file())
+
+
+def load_case(name: str) -> Case:
+    path = case_folder() / name
+    return Case(name, json.loads(path.with_suffix(".json").read_text()), dict(np.load(path.with_suffix(".npz"))))
+
+
+def case_runs() -> list[tuple[str, str]]:
+    """(case, card) of every run that the folder asks for."""
+    return [(name, card) for name in case_names() for card in load_case(name).what["cards"]]
+
+
+# ---- calls ----------------------------------------------------------------------------------------------------------
+def value_of(given: Any, dtype: DataType) -> Any:
+    """An argument of the file as Python: structs by name, "Enum.MEMBER" as enumerators, lists as tuples."""
+    if isinstance(given, dict) and "struct" in given:
+        return _struct(given, dtype)
+    if isinstance(given, list):
+        return tuple(value_of(item, dtype) for item in given)
+    if isinstance(given, str) and "." in given:
+        kind, _, member = given.partition(".")
+        return getattr(asc, kind)[member]
+    return given
+
+
+def _struct(given: Json, dtype: DataType) -> Any:
+    name = given["struct"]
+    fields = {key: value_of(value, dtype) for key, value in given["fields"].items()}
+    if name == "DataCopyPadExtParams":
+        return asc.DataCopyPadExtParams(dtype, **fields)
+    made = getattr(asc, name)(**fields)
+    if "words" in given:
+        _check_words(made, given, fields)
+    return made
+
+
+def _check_words(made: Any, given: Json, fields: Mapping[str, Any]) -> None:
+    """The packed words of a bit-mode struct: fields give the words, and the words give the fields."""
+    for word, value in given["words"].items():
+        assert getattr(made, f"get_{word}")() == value, f"{word} of {given['struct']}"
+    back = type(made)()
+    for word, value in given["words"].items():
+        getattr(back, f"set_{word}")(value)
+    if "if_transpose" in fields:
+        back.set_if_transpose(fields["if_transpose"])
+    for name, value in fields.items():
+        assert getattr(back, f"get_{name}")() == value, f"{name} out of the words of {given['struct']}"
+
+
+def classic(stage: Stage, call: Json, dtype: DataType) -> Callable[[], Any]:
+    """A call of the basic API as a function of no arguments."""
+    function = getattr(asc, call["fn"])
+    args = [value_of(arg, dtype) for arg in call["args"]]
+    kwargs = {key: value_of(value, dtype) for key, value in call["kwargs"].items()}
+    if "dst_buffer" not in call:
+        return lambda: function(*args, **kwargs)
+    dst = stage.at(call["dst_buffer"], call["dst_offset"])
+    src = stage.at(call["src_buffer"], call["src_offset"])
+    return lambda: function(dst, src, *args, **kwargs)
+
+
+def te_copy(stage: Stage, call: Json, case: Case) -> Callable[[], Any]:
+    """A te.copy call: tensors with the layouts of the file, sliced, and the copy operation by name."""
+    te = asc.te
+    memory = {"GM": te.make_gm_mem_ptr, "A1": te.make_l1_mem_ptr, "B1": te.make_l1_mem_ptr,
+              "A2": te.make_l0a_mem_ptr, "B2": te.make_l0b_mem_ptr}  # fmt: skip
+    layouts = {"ND": te.make_nd_layout, "DN": te.make_dn_layout, "NZ": te.make_nz_layout, "ZN": te.make_zn_layout}
+
+    def tensor(side: str, buffer: str) -> Any:
+        given = call[side]
+        layout = layouts[given["layout"]](case.dtype, *given["shape"])
+        made = te.make_tensor(memory[case.what[buffer]["position"]](stage[buffer]), layout)
+        cut = given["slice"]
+        return made if cut is None else te.slice(made, te.make_coord(*cut["coord"]), te.make_shape(*cut["shape"]))
+
+    return lambda: te.copy(
+        te.make_copy(getattr(te, call["trait"])()), tensor("dst", "destination"), tensor("src", "source")
+    )
+
+
+def ways(case: Case) -> Iterator[tuple[str, Callable[[Stage], list[Callable[[], Any]]]]]:
+    """The ways to run a case: as written, and with the classic calls that a te.copy is equivalent to."""
+    calls = case.what["calls"]
+
+    def written(stage: Stage) -> list[Callable[[], Any]]:
+        return [te_copy(stage, c, case) if c["fn"] == "te.copy" else classic(stage, c, case.dtype) for c in calls]
+
+    def equivalent(stage: Stage) -> list[Callable[[], Any]]:
+        flat = [one for c in calls for one in c.get("equivalent", [c])]
+        return [classic(stage, c, case.dtype) for c in flat]
+
+    yield "as written", written
+    if any("equivalent" in c for c in calls):
+        yield "equivalent", equivalent
+
+
+# ---- one run --------------------------------------------------------------------------------------------------------
+def places(case: Case) -> dict[str, Place]:
+    """The buffers of a case, the source first; `dst_init` and `fill` count as not written."""
+    what, name = case.what, case.dtype.name
+
+    def place(side: str, content: NDArray[Any], written: bool) -> Place:
+        declared = what[side].get("declared_words")
+        bits = content.itemsize * 8
+        elements = None if declared is None else declared * bits // case.dtype.bits
+        return Place(what[side]["position"], name, content, elements, written)
+
+    found = {"source": place("source", case.data["src"], True)}
+    if "middle" in what:
+        middle = what["middle"]
+        found["middle"] = place("middle", np.full(middle["words"], middle["fill"], case.data["src"].dtype), False)
+    return found | {"destination": place("destination", case.data["dst_init"], False)}
+
+
+def run_case(case: Case, card: str, calls: Callable[[Stage], list[Callable[[], Any]]], **modes: Any) -> Result:
+    """Run the calls in order, each complete before the next; an error ends the case."""
+    stage = Stage(card, places(case), **modes)
+    result = Result(case.data["dst_init"])
+    try:
+        stage.call(*calls(stage))
+    except AiCoreError as error:
+        result.error = error
+    result.dst = stage.bytes("destination").view(case.data["dst"].dtype)
+    result.warnings = stage.warnings
+    return result
+
+
+def check_case(case: Case, card: str) -> None:
+    """Assert the outcome that the case expects, in every way to run it.
+
+    equal: nothing refused, nothing said to be wrong that the case does not expect, and the result right.
+    equal_and_report: nothing refused, the result as given, and a warning. refuse_or_wrap: refused, with the destination
+    as it was, where accesses past a tensor are errors; and the result as given where fields are cut to their width.
+    """
+    for label, calls in ways(case):
+        expect = case.what["expect"]
+        if expect == "refuse_or_wrap":
+            refused = run_case(case, card, calls, strict=True)
+            assert refused.error is not None, f"{case.name} {label}: not refused"
+            np.testing.assert_array_equal(refused.dst, case.data["dst_init"])
+            _compare(case, run_case(case, card, calls, wrap="hardware"), label)
+            continue
+        result = run_case(case, card, calls)
+        _compare(case, result, label)
+        assert expect == "equal" or result.warnings, f"{case.name} {label}: the mistake is not reported"
+
+
+def _compare(case: Case, result: Result, label: str) -> None:
+    if result.error is not None:
+        raise AssertionError(f"{case.name} {label}: refused: {result.error}") from result.error
+    mask = case.data["mask"]
+    np.testing.assert_array_equal(result.dst[mask], case.data["dst"][mask], f"{case.name} {label}")
