@@ -7,6 +7,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.nightly import Nightly
+
 settings.register_profile(
     "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -21,3 +23,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--nightly"):
         os.environ["AICORE_SIM_NIGHTLY"] = "1"  # read on import by tests/properties/profile.py, in workers too
+        if not hasattr(config, "workerinput"):
+            config.pluginmanager.register(Nightly())
