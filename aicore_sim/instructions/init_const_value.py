@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
@@ -78,9 +80,14 @@ def build(
 
 
 def _value(value: object, dtype: DataType, card: Card) -> bytes:
+    """The bytes of one element. Raises ParameterError for what is no number, or none of the type."""
+    allowed: str | None = f"a number ({dtype.name})"
     try:
-        return encode_scalar(value, dtype)  # type: ignore[arg-type]
-    except (ParameterError, TypeError, ValueError, OverflowError) as error:
-        allowed = error.allowed if isinstance(error, ParameterError) else f"a number ({dtype.name})"
-        raise ParameterError(f"{API}: init_value (initValue) is no value of the tensor's type", field="init_value",
-                             value=value, allowed=allowed, card=card.name) from None  # fmt: skip
+        if isinstance(value, (int, float, np.number)):
+            return encode_scalar(value, dtype)
+    except ParameterError as error:
+        allowed = error.allowed
+    except (ValueError, OverflowError):  # nan and inf have no integer
+        pass
+    raise ParameterError(f"{API}: init_value (initValue) is no value of the tensor's type", field="init_value",
+                         value=value, allowed=allowed, card=card.name)  # fmt: skip

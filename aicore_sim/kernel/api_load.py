@@ -77,14 +77,15 @@ def load_data(dst: Any, src: Any, params: Any, *more: Any) -> None:
 
 def _load_bit_mode(rec: Recorder, dst: Any, src: Any, params: Load2DBitModeParam) -> None:
     # The struct can be changed after the call: its words are what the instruction has got.
-    key = ("load_data", Load2DBitModeParam, params.words(), src.dtype, dst.dtype, src.kind, dst.kind, src.position)
+    position = getattr(src, "position", TPosition.GM)
+    key = ("load_data", Load2DBitModeParam, params.words(), src.dtype, dst.dtype, src.kind, dst.kind, position)
     for text in params.untold():
         rec.session.warn(text, rec.line())
     op = rec.ops.get(key)
     if op is None:
-        if rec.card.quirk("bit-mode-b1") and src.position is not TPosition.A1:
+        if rec.card.quirk("bit-mode-b1") and position is not TPosition.A1:
             raise UnsupportedError("LoadData: the debug check of bit mode takes a source in A1 only (quirk bit-mode-b1)",
-                                   field="src", value=src.position.name, allowed="A1", card=rec.card.name)  # fmt: skip
+                                   field="src", value=position.name, allowed="A1", card=rec.card.name)  # fmt: skip
         op = _build("LoadData", load_data_2d_v2.build_bit_mode, params.decoded(), dst, src, rec)
         if op is None:
             return
