@@ -210,14 +210,15 @@ def v2_reference(model: Model, p: LoadData2DParamsV2, transpose: bool, src: int,
 
 def v2_window(draw: st.DrawFn, bits: int, transpose: bool, overlap: bool = False) -> LoadData2DParamsV2:
     """A window whose columns of the destination lie apart (overlap: do not)."""
-    m_step, k_step = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    least = 2 if overlap else 1
+    m_step, k_step = draw(st.integers(least, 3)), draw(st.integers(least, 3))
     if transpose:
         m_step, k_step = m_step * {4: 4, 8: 2}.get(bits, 1), k_step * (2 if bits == 32 else 1)
         if bits == 4:
             m_step, k_step = 4, min(k_step, 2)
     rows, columns = (k_step * 256 // bits // 16, m_step * 16 * bits // 256) if transpose else (m_step, k_step)
     free = (FRACTALS - 4 - rows) // max(columns - 1, 1)
-    dst_stride = draw(st.integers(0, rows)) if overlap else draw(st.integers(rows, max(rows, min(free, rows + 3))))
+    dst_stride = draw(st.integers(0, max(rows - 1, 0))) if overlap else draw(st.integers(rows, max(rows, min(free, rows + 3))))
     start = draw(st.integers(0, 2)), draw(st.integers(0, 2))
     src_stride = draw(st.integers(0, 3))
     if draw(st.booleans()) and start[1] == 2 and k_step <= 3:
@@ -227,7 +228,8 @@ def v2_window(draw: st.DrawFn, bits: int, transpose: bool, overlap: bool = False
 
 @st.composite
 def loads_v2(draw: st.DrawFn, paths: list[tuple[str, str]], overlap: bool = False) -> Any:
-    path, dtype, transpose = draw(st.sampled_from(paths)), draw(st.sampled_from(NEW)), draw(st.booleans())
+    bits, transpose = draw(st.sampled_from([(bits, turned) for turned in (True, False) for bits in (32, 16, 8, 4)]))
+    path, dtype = draw(st.sampled_from(paths)), draw(st.sampled_from([name for name in NEW if DataType(name).bits == bits]))
     params = v2_window(draw, DataType(dtype).bits, transpose and path[0] != "GM", overlap)
     if path[0] == "GM" and transpose:
         params = LoadData2DParamsV2(params.m_start_position, params.k_start_position, params.m_step, params.k_step,
