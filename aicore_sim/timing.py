@@ -79,8 +79,10 @@ class Timing:
         latency = self.card.path_number(cost.path, "latency", cost.api)
         if cost.load3d is not None:
             rate = min(rate, self._load3d_rate(cost.path, *cost.load3d))
-        occupy = ticks(head + cost.nbytes / rate)
-        return occupy, max(ticks(latency - head), 0)
+        cycles = head + cost.nbytes / rate
+        if cost.scale_bytes:
+            cycles += cost.scale_bytes / self.card.path_number(cost.path, "scale_rate", cost.api)
+        return ticks(cycles), max(ticks(latency - head), 0)
 
     def _load3d_rate(self, path: str, stride: int, rows: int) -> float:
         """Img2col rate by stride in W and kernel rows (spec hardware.md 5)."""

@@ -44,13 +44,15 @@ TICKS_PER_CYCLE = 256
 class OnChip:
     """A movement between local buffers: `path` as in the card file ("L1-L0A"), `api` its row there.
 
-    `load3d` = (stride_w, rows of the kernel window) for LoadData3D, None otherwise (spec hardware.md 5).
+    `load3d` = (stride_w, rows of the kernel window) for LoadData3D, None otherwise (spec hardware.md 5). `scale_bytes` are
+    the scales that an MX load moves besides, at their own rate.
     """
 
     path: str
     api: str
     nbytes: int
     load3d: tuple[int, int] | None = None
+    scale_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +285,7 @@ def taken(api: str, params: ParamsT, ranges: Mapping[str, Range], card: Card, wa
     changed: dict[str, int] = {}
     for field, (lo, hi, *bits) in ranges.items():
         value = getattr(params, field)
-        if card.wrap and type(value) is int and not lo <= value <= hi:
+        if card.wrap and isinstance(value, int) and not isinstance(value, bool) and not lo <= value <= hi:
             width = bits[0] if bits else hi.bit_length() + (lo < 0)
             kept = low_bits(value, width, signed=lo < 0)
             if kept != value:

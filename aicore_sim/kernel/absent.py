@@ -14,9 +14,7 @@ def _absent(name: str, api: str) -> Placeholder:
 
 
 # ---- matrix functions (6.1) -----------------------------------------------------------------------------------------
-init_const_value = _absent("init_const_value", "InitConstValue")
 load_data_with_sparse = _absent("load_data_with_sparse", "LoadDataWithSparse")
-load_data_with_transpose = _absent("load_data_with_transpose", "LoadDataWithTranspose")
 load_image_to_local = _absent("load_image_to_local", "LoadImageToLocal")
 mmad_with_sparse = _absent("mmad_with_sparse", "MmadWithSparse")
 set_aipp_functions = _absent("set_aipp_functions", "SetAippFunctions")
@@ -107,15 +105,10 @@ DataCopyCO12DstParams = _absent("DataCopyCO12DstParams", "DataCopyCO12DstParams"
 DataCopyEnhancedParams = _absent("DataCopyEnhancedParams", "DataCopyEnhancedParams")
 GatherMaskParams = _absent("GatherMaskParams", "GatherMaskParams (GatherMask)")
 GatherRepeatParams = _absent("GatherRepeatParams", "GatherRepeatParams (Gatherb)")
-InitConstValueParams = _absent("InitConstValueParams", "InitConstValueParams (InitConstValue)")
 IterateMode = _absent("IterateMode", "IterateMode")
 IterateOrder = _absent("IterateOrder", "IterateOrder")
 LayoutMode = _absent("LayoutMode", "LayoutMode")
 ListTensorDesc = _absent("ListTensorDesc", "ListTensorDesc")
-LoadData2dTransposeParams = _absent("LoadData2dTransposeParams", "LoadData2dTransposeParams (LoadDataWithTranspose)")
-LoadData2dTransposeParamsV2 = _absent(
-    "LoadData2dTransposeParamsV2", "LoadData2dTransposeParamsV2 (LoadDataWithTranspose)"
-)
 LoadData3DParamsV1 = _absent("LoadData3DParamsV1", "LoadData3DParamsV1 (LoadData)")
 LoadData3DParamsV2Pro = _absent("LoadData3DParamsV2Pro", "LoadData3DParamsV2Pro (LoadData)")
 LoadDataRepeatParam = _absent("LoadDataRepeatParam", "LoadDataRepeatParam (SetLoadDataRepeat)")

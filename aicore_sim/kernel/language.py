@@ -38,9 +38,12 @@ from aicore_sim.instructions import fixpipe as _fixpipe
 from aicore_sim.instructions.data_copy import DataCopyParams
 from aicore_sim.instructions.data_copy_pad import DataCopyExtParams, DataCopyPadExtParams, DataCopyPadParams
 from aicore_sim.instructions.fixpipe import *
+from aicore_sim.instructions.init_const_value import InitConstValueParams
 from aicore_sim.instructions.load_data_2d import LoadData2DParams
+from aicore_sim.instructions.load_data_2d_mx import LoadData2DMxParams
 from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2
 from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
+from aicore_sim.instructions.load_transpose import LoadData2dTransposeParams, LoadData2dTransposeParamsV2
 from aicore_sim.instructions.mmad import MmadParams
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
 from aicore_sim.instructions.nddma import MultiCopyLoopInfo, MultiCopyParams, NdDmaConfig, NdDmaLoopInfo, NdDmaParams
@@ -52,6 +55,7 @@ from aicore_sim.kernel import api_load as _load
 from aicore_sim.kernel import api_vector as _vector
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
+from aicore_sim.kernel import bit_mode_2d as _bit_mode_2d
 from aicore_sim.kernel import enums as _enums
 from aicore_sim.kernel import framework as _framework
 from aicore_sim.kernel import scalar as _scalar
@@ -67,6 +71,7 @@ from aicore_sim.kernel.api_load import *
 from aicore_sim.kernel.api_vector import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
+from aicore_sim.kernel.bit_mode_2d import *
 from aicore_sim.kernel.enums import *
 from aicore_sim.kernel.framework import *
 from aicore_sim.kernel.scalar import *
@@ -77,7 +82,8 @@ from aicore_sim.kernel.values import *
 
 __all__ = [
     "DataCopyExtParams", "DataCopyPadExtParams", "DataCopyPadParams", "DataCopyParams", "DataType", "Dn2NzParams",
-    "LoadData2DParams", "LoadData2DParamsV2", "LoadData3DParamsV2", "MmadParams", "MultiCopyLoopInfo",
+    "InitConstValueParams", "LoadData2DMxParams", "LoadData2DParams", "LoadData2DParamsV2", "LoadData2dTransposeParams",
+    "LoadData2dTransposeParamsV2", "LoadData3DParamsV2", "MmadParams", "MultiCopyLoopInfo",
     "MultiCopyParams", "Nd2NzParams", "NdDmaConfig", "NdDmaLoopInfo", "NdDmaParams", "bfloat16", "double", "float16",
     "float32", "float64", "float_", "fp4x2_e1m2", "fp4x2_e2m1", "fp8_e4m3fn", "fp8_e5m2", "fp8_e8m0", "half",
     "hifloat8", "int4", "int8", "int16", "int32", "int64", "int_", "uint8", "uint16", "uint32", "uint64", "void",
@@ -86,6 +92,7 @@ __all__ += _absent.__all__
 __all__ += _allocator.__all__
 __all__ += _arrays.__all__
 __all__ += _auto_tensor.__all__
+__all__ += _bit_mode_2d.__all__
 __all__ += _copy.__all__
 __all__ += _cube.__all__
 __all__ += _enums.__all__

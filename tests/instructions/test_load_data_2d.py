@@ -283,6 +283,76 @@ def test_other_element_types_are_refused(dtype: str, path: tuple[str, str]) -> N
     assert caught.value.field == "dtype"
 
 
+# ---- other readings, fields too wide ---------------------------------------------------------------------------------
+def reading(name: str, quirks: str = "documented", wrap: str = "refuse") -> Any:
+    return card(name).reading(quirks, wrap)
+
+
+@pytest.mark.parametrize(("path", "params", "page", "header"), [
+    (L0A, dict(start_index=1, repeat_times=3, src_stride=2, dst_gap=1), {0: 1, 1: 3, 2: 5}, {0: 2, 2: 4, 4: 6}),
+    (L0B, dict(start_index=3, repeat_times=2, src_stride=1, dst_gap=2), {0: 3, 1: 4}, {0: 3, 3: 4}),
+    (("GM", "L1"), dict(start_index=1, repeat_times=2, src_stride=3, dst_gap=3), {0: 1, 4: 4},
+     {0: 3, 1: 4, 2: 5, 4: 6, 5: 7, 6: 8}),
+    (("GM", "L1"), dict(start_index=4, repeat_times=3, src_stride=1, addr_mode=1), {0: 4, 1: 3, 2: 2}, {0: 4, 1: 5, 2: 6}),
+])  # fmt: skip
+def test_page_and_header_of_950(path: tuple[str, str], params: dict[str, Any], page: dict[int, int],
+                                header: dict[int, int]) -> None:  # fmt: skip
+    """Plain fractals by both readings; the page's says that the header does something else."""
+    for quirks, expected in (("documented", page), ("load2d-950", header)):
+        op = build(LoadData2DParams(**params), HALF, *path, reading("atlas_350", quirks))
+        assert op is not None
+        src, dst = buffer(path[0], np.repeat(np.arange(64, dtype=np.uint8), FRACTAL)), buffer(path[1], 64 * FRACTAL)
+        run(op, [dst, src])
+        firsts = dst.bytes()[::FRACTAL]
+        assert {i: int(v) for i, v in enumerate(firsts) if v != 0xA5} == expected
+        assert any("quirk load2d-950" in text for text in op.warnings) == (quirks == "documented")
+
+
+def test_page_and_header_agree_in_the_usual_call() -> None:
+    for path in (L0A, L0B, ("GM", "L1")):
+        op = build(LoadData2DParams(2, 4, 1), HALF, *path, card("atlas_350"))
+        assert op is not None and op.warnings == ()
+
+
+def test_the_header_of_950_moves_nothing_without_a_stride() -> None:
+    """From GM src_stride is also the row count of the 2D-V2 instruction."""
+    params = LoadData2DParams(0, 3, 0)
+    assert build(params, HALF, "GM", "L1", reading("atlas_350", "load2d-950")) is None
+    op = build(params, HALF, "GM", "L1", card("atlas_350"))
+    assert op is not None and any("load2d-950" in text for text in op.warnings)
+
+
+def test_wide_strides_of_the_header_of_950() -> None:
+    """int16 source stride: the start takes its absolute value, then it steps back; dst_gap + 1 is kept in 16 bits."""
+    op = build(LoadData2DParams(3, 3, 65534, dst_gap=4), HALF, *L0A, reading("atlas_350", "load2d-950"))
+    assert op is not None and op.reads == ((1, 2 * FRACTAL, 7 * FRACTAL),) and op.writes == ((0, 0, 11 * FRACTAL),)
+    op = build(LoadData2DParams(0, 2, 1, dst_gap=65535), HALF, *L0A, reading("atlas_350", "load2d-950"))
+    assert op is not None and op.writes == ((0, 0, FRACTAL),) and any("overlap" in text for text in op.warnings)
+
+
+@pytest.mark.parametrize(("name", "start"), [("atlas_a2", 2), ("atlas_a3", 2), ("atlas_200i", 2), ("atlas_350", 4)])
+def test_addr_mode_of_the_implementation(name: str, start: int) -> None:
+    """From GM to L1 the header of 950 alone increments."""
+    op = build(LoadData2DParams(4, 3, 1, addr_mode=1), HALF, "GM", "L1", reading(name, "addr-mode"))
+    assert op is not None and op.reads == ((1, start * FRACTAL, (start + 3) * FRACTAL),)
+
+
+@pytest.mark.parametrize(("params", "src", "dst"), [
+    (LoadData2DParams(1, 4, 2, dst_gap=2), 8, 10), (LoadData2DParams(0, 255, 1), 255, 255),
+    (LoadData2DParams(7, 1, 9, dst_gap=9), 8, 1), (LoadData2DParams(0, 3, 0, dst_gap=1), 1, 5),
+])  # fmt: skip
+def test_overflow_oracle(params: LoadData2DParams, src: int, dst: int) -> None:
+    """spec 14.1: (start + (repeats - 1) * stride + 1) and repeats + (repeats - 1) * gap fractals."""
+    op = build(params, HALF, "GM", "L1", card("atlas_a2"))
+    assert op is not None and op.reads[0][2] == src * FRACTAL and op.writes == ((0, 0, dst * FRACTAL),)
+
+
+def test_a_wrapped_repeat_is_told_although_nothing_moves() -> None:
+    notes: list[str] = []
+    assert build(LoadData2DParams(0, 256, 1), HALF, "GM", "L1", reading("atlas_a2", wrap="hardware"), notes) is None
+    assert notes == ["repeat_times = 256 does not fit its 8 bits and becomes 0"]
+
+
 # ---- the API function -----------------------------------------------------------------------------------------------
 def test_a_kernel_call() -> None:
     a = numbers(16 * 64, 16).reshape(16, 64)

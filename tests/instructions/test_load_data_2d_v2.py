@@ -190,6 +190,24 @@ def test_any_parameters(
     np.testing.assert_array_equal(marks.all(axis=1), touched.astype(bool)[:: 2 if bits == 4 else 1])
 
 
+def test_columns_overlap_in_the_order_of_the_columns() -> None:
+    """What is undefined has the bytes of the last column that writes there; the rest is as always."""
+    content = np.repeat(np.arange(12, dtype=np.uint16), 256)
+    op = build(LoadData2DParamsV2(0, 0, 3, 3, 3, 1), HALF, "L1", "L0A", card("atlas_350"))
+    assert op is not None
+    dst = buffer("L0A", 6 * FRACTAL, defined=False)
+    run(op, [dst, buffer("L1", content)])
+    assert words_of(dst, 16)[::256].tolist() == [0, 3, 6, 7, 8, 0xA5A5]
+    assert dst.shadow is not None and dst.shadow[::FRACTAL].tolist() == [1, 0, 0, 0, 1, 0]
+
+
+def test_hardware_keeps_16_bits_of_a_stride() -> None:
+    wrapping = card("atlas_350").reading(wrap="hardware")
+    op = build(LoadData2DParamsV2(0, 1, 1, 2, 65535, 1), HALF, "L1", "L0A", wrapping)
+    assert op is not None and op.reads == ((1, 0, 2 * FRACTAL),)
+    assert "src_stride = 65535" in op.warnings[0] and "becomes -1" in op.warnings[0]
+
+
 def test_negative_source_stride_steps_back() -> None:
     content = np.repeat(np.arange(12, dtype=np.uint16), 256)
     got = load(LoadData2DParamsV2(1, 2, 1, 3, -3, 1), 16, content, 3)
