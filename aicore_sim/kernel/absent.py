@@ -23,9 +23,6 @@ set_aipp_functions = _absent("set_aipp_functions", "SetAippFunctions")
 set_fix_pipe_pre_quant_flag = _absent("set_fix_pipe_pre_quant_flag", "SetFixpipePreQuantFlag")
 set_hf32_mode = _absent("set_hf32_mode", "SetHF32Mode")
 set_hf32_trans_mode = _absent("set_hf32_trans_mode", "SetHF32TransMode")
-set_load_data_boundary = _absent("set_load_data_boundary", "SetLoadDataBoundary")
-set_load_data_padding_value = _absent("set_load_data_padding_value", "SetLoadDataPaddingValue")
-set_load_data_repeat = _absent("set_load_data_repeat", "SetLoadDataRepeat")
 set_mm_layout_transform = _absent("set_mm_layout_transform", "SetMMLayoutTransform")
 
 # ---- synchronisation, cache, system (6.2) ---------------------------------------------------------------------------
@@ -116,9 +113,6 @@ LoadData2dTransposeParams = _absent("LoadData2dTransposeParams", "LoadData2dTran
 LoadData2dTransposeParamsV2 = _absent(
     "LoadData2dTransposeParamsV2", "LoadData2dTransposeParamsV2 (LoadDataWithTranspose)"
 )
-LoadData3DParamsV1 = _absent("LoadData3DParamsV1", "LoadData3DParamsV1 (LoadData)")
-LoadData3DParamsV2Pro = _absent("LoadData3DParamsV2Pro", "LoadData3DParamsV2Pro (LoadData)")
-LoadDataRepeatParam = _absent("LoadDataRepeatParam", "LoadDataRepeatParam (SetLoadDataRepeat)")
 LoadImageToLocalParams = _absent("LoadImageToLocalParams", "LoadImageToLocalParams (LoadImageToLocal)")
 MatmulConfigMode = _absent("MatmulConfigMode", "MatmulConfigMode")
 MrgSort4Info = _absent("MrgSort4Info", "MrgSort4Info (MrgSort)")

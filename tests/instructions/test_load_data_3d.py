@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import OutOfBoundsError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import OnChip, Pipe
-from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2, build
+from aicore_sim.instructions.load_3d_params import LoadData3DParamsV2
+from aicore_sim.instructions.load_data_3d import build
 from aicore_sim.kernel.api_load import load_data
 from aicore_sim.kernel.enums import TPosition
 from aicore_sim.kernel.tensor import GlobalAddress, GlobalTensor, LocalTensor
