@@ -19,7 +19,7 @@ from aicore_sim.instructions.img2col import Place, Window, lower
 from aicore_sim.instructions.load_3d_params import LoadData3DParamsV2
 from aicore_sim.instructions.load_3d_registers import ONCE, FeatureMap, Padding, Repeat, feature_map
 from aicore_sim.instructions.offer import check_offer
-from aicore_sim.transfer import Copy, Step, Transfer, strided_fill
+from aicore_sim.transfer import Fill, Step, Transfer, strided_fill
 
 NO_MAP = "the feature map register was never set (set_fmatrix): all that is written is undefined"
 NO_PADDING = "the padding register was never set (set_load_data_padding_value): the padding is undefined"
@@ -107,10 +107,12 @@ def build(params: LoadData3DParamsV2, dtype: DataType, src: str, dst: str, card:
         warnings.append(INFERRED.format(c0=win.c0, rest=win.channels % win.c0))
     place, overlap = _place(params, win, dst, transpose, card, registers.repeat.pitch, warnings)
     # b32 on 950: the lines that fill the last fractal are not defined (5.5); A2 and A3 do not write them (5.4)
-    fill_lines = card.npu_arch == 3510 and place.outer >= ceil_div(win.k_total, SIDE) * FRACTAL_BYTES
+    fill_lines = card.npu_arch == 3510
     pad = _padding(params, dtype, registers, card)
-    transfer = lower(win, place, pad, fill_lines)
-    _about_padding(params, dtype, transfer, pad, registers, card, warnings)
+    transfer = lower(win, place, pad or bytes(BLOCK_BYTES), fill_lines)
+    if any(isinstance(step, Fill) and not step.undefined for step in transfer.steps):
+        _about_padding(params, dtype, pad, registers, card, warnings)
+        transfer = transfer if pad else lower(win, place, None, fill_lines)
     transfer = Transfer((*transfer.steps, *overlap))
     cost = OnChip(path, "LoadData3DV2", transfer.nbytes, load3d=(params.stride_w, win.kernel_rows))
     return movement(form.api, Pipe.MTE1, path, transfer, cost, aligns=(local_align(dst), local_align(src)),
@@ -173,11 +175,9 @@ def _padding(params: LoadData3DParamsV2, dtype: DataType, registers: Registers, 
         raise
 
 
-def _about_padding(params: LoadData3DParamsV2, dtype: DataType, transfer: Transfer, pad: bytes | None,
-                   registers: Registers, card: Card, warnings: list[str]) -> None:  # fmt: skip
+def _about_padding(params: LoadData3DParamsV2, dtype: DataType, pad: bytes | None, registers: Registers, card: Card,
+                   warnings: list[str]) -> None:  # fmt: skip
     """Warn of a padding register that the caller did not set, or did not mean (pitfall P18)."""
-    if all(isinstance(step, Copy) or (step.undefined and pad is not None) for step in transfer.steps):
-        return
     if card.npu_arch == 3510 and dtype.bits == 32 and pad is not None and any(pad[2:4]):
         warnings.append("the padding value has more than 16 bits: the header of this card keeps the low 16"
                         " (quirk load3d-pad-16-bit)")  # fmt: skip
