@@ -146,11 +146,10 @@ def _taken(params: LoadData3DParamsV2, dtype: DataType, card: Card, registers: R
 def _map(params: LoadData3DParamsV2, card: Card, registers: Registers, form: Form, warnings: list[str]) -> FeatureMap | None:
     """The feature map that the instruction sees: of the struct or of a register."""
     found = registers.fmap
-    if registers.own_map and not (params.f_matrix_ctrl and card.quirk("fmatrix-left")):
-        found = params.feature_map
-    if registers.own_map and found is not params.feature_map:
-        # The call programs the left register, and the instruction reads the right one.
-        feature_map(form.api, params.feature_map, card, warnings, lowest=0)
+    if registers.own_map:
+        own = feature_map(form.api, params.feature_map(), card, warnings, lowest=0)
+        if not (params.f_matrix_ctrl and card.quirk("fmatrix-left")):
+            return own
         warnings.append("is_set_f_matrix programs the left register, f_matrix_ctrl reads the right one:"
                         " use set_fmatrix with FMATRIX_RIGHT and is_set_f_matrix False")  # fmt: skip
     return None if found is None else feature_map(form.api, found, card, warnings, lowest=0)

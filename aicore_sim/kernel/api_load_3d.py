@@ -95,7 +95,7 @@ def _load_v2(rec: Recorder, dst: Any, src: Any, params: LoadData3DParamsV2, conf
     used = Registers(own_map, own_padding, fmap, padding, repeat)
     _load(rec, dst, src, ("load_3d", form.api, params, sign), used, form, params)
     if own_map:
-        state[programmed] = params.feature_map
+        state[programmed] = params.feature_map()
     if own_padding:
         state["load3d_padding"] = Padding(params.pad_value, dst.dtype.name, sign)
     if form is V2 and card.npu_arch == _ARCH_950:
