@@ -301,6 +301,16 @@ def test_a_source_that_passes_the_boundary_goes_on_at_the_start_of_l1(load: Load
     check(load, stage, *expected)
 
 
+@PROPERTY
+@given(load=loads(("atlas_350",)), pitch=st.integers(1, 2))
+def test_column_blocks_that_overlap_are_undefined_where_they_do(load: Load, pitch: int) -> None:
+    load = replace(load, pitch=pitch)
+    stage = stage_of(load)
+    stage.call(*load.calls(stage["dst"], stage["src"]))
+    check(load, stage, *load.expected(stage.words("src"), 32768 * 8 // load.bits, pad_word(load.dtype)))
+    assert any("overlap" in text for text in stage.warnings) is bool(load.overlapping())
+
+
 # ---- calls that must be refused -------------------------------------------------------------------------------------
 GOOD = asc.LoadData3DParamsV2((1, 0, 0, 1), 4, 15, 32, 32, 48, stride_w=1, filter_w=2, filter_h=2)
 """Ho = 4, Wo = 15: 60 rows; 128 columns (half)."""
