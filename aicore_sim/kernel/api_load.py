@@ -9,14 +9,14 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions import init_const_value as fill
-from aicore_sim.instructions import load_data_2d, load_data_2d_mx, load_data_2d_v2, load_data_3d, load_transpose
+from aicore_sim.instructions import load_data_2d, load_data_2d_mx, load_data_2d_v2, load_transpose
 from aicore_sim.instructions.base import Op
 from aicore_sim.instructions.init_const_value import InitConstValueParams
 from aicore_sim.instructions.load_data_2d import LoadData2DParams
 from aicore_sim.instructions.load_data_2d_mx import LoadData2DMxParams
 from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2
-from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
 from aicore_sim.instructions.load_transpose import LoadData2dTransposeParams, LoadData2dTransposeParamsV2
+from aicore_sim.kernel import api_load_3d
 from aicore_sim.kernel.bit_mode_2d import Load2DBitModeParam
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import TPosition
@@ -28,25 +28,22 @@ Builder = Callable[[Any, DataType, str, str, Card, list[str]], Op | None]
 """Builds the Op of a form; the list gets its warnings, which a call that moves nothing has no Op for."""
 
 
-def _silent(build: Callable[[Any, DataType, str, str, Card], Op | None]) -> Builder:
-    """A form whose calls have no warnings to give when they move nothing."""
-    return lambda params, dtype, src, dst, card, notes: build(params, dtype, src, dst, card)
-
-
 FORMS: dict[type, Builder] = {
     LoadData2DParams: load_data_2d.build,
     LoadData2DParamsV2: load_data_2d_v2.build,
-    LoadData3DParamsV2: _silent(load_data_3d.build),
 }
 _TRANSPOSE_FORMS = (LoadData2dTransposeParams, LoadData2dTransposeParamsV2)
 _NOTHING = "a repeat, step or size of 0 moves nothing"
 
 
-def load_data(dst: Any, src: Any, params: Any, *more: Any) -> None:
-    """LoadData(dst, src, params): fractals (2D, 2D V2, bit mode) or an img2col window (3D V2) into L0A, L0B or L1.
+def load_data(
+    dst: Any, src: Any, params: Any, *more: Any, default_config: api_load_3d.IsResetLoad3dConfig | None = None
+) -> None:
+    """LoadData(dst, src, params): fractals (2D, 2D V2, bit mode) or an img2col window (3D) into L0A, L0B or L1.
 
     LoadData(dst, src, src_mx, LoadData2DParamsV2, LoadData2DMxParams) loads the scales of `src_mx` as well (950), to the
-    scale memory at dst / 16.
+    scale memory at dst / 16. `default_config` is the template parameter of LoadData3DParamsV2 and says which registers the
+    call programs; it may also follow the struct.
 
     Raises ParameterError for operands or fields that do not fit, UnsupportedError for what the card lacks,
     AlignmentError and OutOfBoundsError for addresses. A size of 0 moves nothing, with a warning.
@@ -54,20 +51,26 @@ def load_data(dst: Any, src: Any, params: Any, *more: Any) -> None:
     rec = current()
     if not rec.on_aic:
         return
+    if len(more) == 1 and default_config is None and isinstance(more[0], api_load_3d.IsResetLoad3dConfig):
+        default_config, more = more[0], ()
+    if not more and isinstance(params, api_load_3d.STRUCTS):
+        api_load_3d.load_3d(rec, dst, src, params, default_config)
+        return
+    if default_config is not None:
+        raise ParameterError("load_data: only LoadData3DParamsV2 has a default_config", field="default_config",
+                             value=str(default_config))  # fmt: skip
     if more:
         _load_mx(rec, dst, src, params, more)
         return
     if type(params) is Load2DBitModeParam:
         _load_bit_mode(rec, dst, src, params)
         return
-    # 0.0 and -0.0 are equal but not the same padding.
-    sign = str(params.pad_value) if type(params) is LoadData3DParamsV2 else ""
-    key = ("load_data", params, sign, src.dtype, dst.dtype, src.kind, dst.kind)
+    key = ("load_data", params, src.dtype, dst.dtype, src.kind, dst.kind)
     op = rec.ops.get(key)
     if op is None:
         form = FORMS.get(type(params))
         if form is None:
-            _refuse_struct("load_data", params, (*FORMS, Load2DBitModeParam))
+            _refuse_struct("load_data", params, (*FORMS, Load2DBitModeParam, *api_load_3d.STRUCTS))
         op = _build("LoadData", form, params, dst, src, rec)
         if op is None:
             return

@@ -19,11 +19,12 @@ from aicore_sim.kernel.enums import KernelType, TPosition
 _log = logging.getLogger("aicore_sim.kernel")
 
 CUBE_APIS = frozenset({
-    "load_data", "load_data_with_transpose", "load_data_with_sparse", "load_data_mx", "load_image_to_local", "mmad",
-    "mmad_mx", "mmad_with_sparse", "fixpipe", "set_fix_pipe_config", "set_fix_pipe_pre_quant_flag",
+    "load_data", "load_data_with_stride", "load_data_with_transpose", "load_data_with_sparse", "load_data_mx",
+    "load_image_to_local", "mmad", "mmad_mx", "mmad_with_sparse", "fixpipe", "set_fix_pipe_config",
+    "set_fix_pipe_pre_quant_flag",
     "set_fixpipe_nz2nd_flag", "set_load_data_boundary", "set_load_data_padding_value", "set_load_data_repeat",
-    "set_fmatrix", "set_hf32_mode", "set_hf32_trans_mode", "set_mm_layout_transform", "set_mm_row_major",
-    "set_mm_column_major", "set_aipp_functions", "init_const_value", "fill", "broadcast_vec_to_mm",
+    "set_load_data_repeat_with_stride", "set_fmatrix", "set_hf32_mode", "set_hf32_trans_mode", "set_mm_layout_transform",
+    "set_mm_row_major", "set_mm_column_major", "set_aipp_functions", "init_const_value", "fill", "broadcast_vec_to_mm",
     "load_unzip_index",
 })  # fmt: skip
 CUBE_TYPES = frozenset({

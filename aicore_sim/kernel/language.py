@@ -42,7 +42,6 @@ from aicore_sim.instructions.init_const_value import InitConstValueParams
 from aicore_sim.instructions.load_data_2d import LoadData2DParams
 from aicore_sim.instructions.load_data_2d_mx import LoadData2DMxParams
 from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2
-from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
 from aicore_sim.instructions.load_transpose import LoadData2dTransposeParams, LoadData2dTransposeParamsV2
 from aicore_sim.instructions.mmad import MmadParams
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
@@ -52,6 +51,7 @@ from aicore_sim.kernel import allocator as _allocator
 from aicore_sim.kernel import api_copy as _copy
 from aicore_sim.kernel import api_cube as _cube
 from aicore_sim.kernel import api_load as _load
+from aicore_sim.kernel import api_load_3d as _load_3d
 from aicore_sim.kernel import api_vector as _vector
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
@@ -68,6 +68,7 @@ from aicore_sim.kernel.allocator import *
 from aicore_sim.kernel.api_copy import *
 from aicore_sim.kernel.api_cube import *
 from aicore_sim.kernel.api_load import *
+from aicore_sim.kernel.api_load_3d import *
 from aicore_sim.kernel.api_vector import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
@@ -83,7 +84,7 @@ from aicore_sim.kernel.values import *
 __all__ = [
     "DataCopyExtParams", "DataCopyPadExtParams", "DataCopyPadParams", "DataCopyParams", "DataType", "Dn2NzParams",
     "InitConstValueParams", "LoadData2DMxParams", "LoadData2DParams", "LoadData2DParamsV2", "LoadData2dTransposeParams",
-    "LoadData2dTransposeParamsV2", "LoadData3DParamsV2", "MmadParams", "MultiCopyLoopInfo",
+    "LoadData2dTransposeParamsV2", "MmadParams", "MultiCopyLoopInfo",
     "MultiCopyParams", "Nd2NzParams", "NdDmaConfig", "NdDmaLoopInfo", "NdDmaParams", "bfloat16", "double", "float16",
     "float32", "float64", "float_", "fp4x2_e1m2", "fp4x2_e2m1", "fp8_e4m3fn", "fp8_e5m2", "fp8_e8m0", "half",
     "hifloat8", "int4", "int8", "int16", "int32", "int64", "int_", "uint8", "uint16", "uint32", "uint64", "void",
@@ -99,6 +100,7 @@ __all__ += _enums.__all__
 __all__ += _fixpipe.__all__
 __all__ += _framework.__all__
 __all__ += _load.__all__
+__all__ += _load_3d.__all__
 __all__ += _scalar.__all__
 __all__ += _sync.__all__
 __all__ += _system.__all__

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from aicore_sim.dtypes import BLOCK_BYTES, DataType, int64
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import TICKS_PER_CYCLE
+from aicore_sim.instructions.load_3d_registers import Padding
 from aicore_sim.kernel.context import current
 from aicore_sim.kernel.enums import MaskMode
 from aicore_sim.kernel.values import INT_TYPES, RuntimeFloat, RuntimeInt
@@ -183,6 +184,8 @@ def init_soc_state() -> None:
     rec.atomic = ""
     for name in _STICKY[rec.card.npu_arch]:
         rec.state.pop(name, None)
+    if "load3d_padding" in _STICKY[rec.card.npu_arch]:
+        rec.state["load3d_padding"] = Padding(0, "", "0")
 
 
 def set_mask_count() -> None:

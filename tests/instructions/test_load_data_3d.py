@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import OutOfBoundsError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import OnChip, Pipe
-from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2, build
+from aicore_sim.instructions.load_3d_params import LoadData3DParamsV2
+from aicore_sim.instructions.load_data_3d import build
 from aicore_sim.kernel.api_load import load_data
 from aicore_sim.kernel.enums import TPosition
 from aicore_sim.kernel.tensor import GlobalAddress, GlobalTensor, LocalTensor
@@ -303,8 +304,6 @@ def test_window_larger_than_the_destination() -> None:
 @pytest.mark.parametrize(
     ("name", "dtype", "target", "fields", "field"),
     [
-        ("atlas_a2", "half", "L0A", {"channel_size": 20}, "channel_size"),
-        ("atlas_a2", "half", "L0B", {"f_matrix_ctrl": True}, "f_matrix_ctrl"),
         ("atlas_a2", "int8", "L0A", {"en_transpose": True}, "dtype"),
         ("atlas_a2", "int8", "L0B", {}, "dtype"),
         ("atlas_350", "int4", "L0A", {}, "dtype"),
@@ -317,9 +316,26 @@ def test_unsupported(name: str, dtype: str, target: str, fields: dict[str, Any],
     assert caught.value.field == field
 
 
-def test_right_matrix_register_is_refused_on_950() -> None:
+@pytest.mark.parametrize("name", ["atlas_350", "atlas_200i"])
+def test_right_matrix_register_is_for_a2_and_a3(name: str) -> None:
     with pytest.raises(ParameterError, match="fMatrixCtrl"):
-        build(LoadData3DParamsV2(**{**GOOD, "f_matrix_ctrl": True}), HALF, "L1", "L0B", card("atlas_350"))
+        build(LoadData3DParamsV2(**{**GOOD, "f_matrix_ctrl": True}), HALF, "L1", "L0B", card(name))
+
+
+def test_four_channels_of_the_published_picture() -> None:
+    """A 4-channel map with a 3 x 3 kernel has rows of 36 numbers: two whole column blocks and 4 columns of a third."""
+    fm = numbers(5 * 5 * 4, 16, seed=1).reshape(5, 5, 4)
+    p = LoadData3DParamsV2((0, 0, 0, 0), 5, 5, 4, 36, 16, filter_w=3, filter_h=3)
+    op = build(p, HALF, "L1", "L0A", card("atlas_350"))
+    assert op is not None and "channel_size % 16 = 4" in op.warnings[0]
+    dst = buffer("L0A", 3 * FRACTAL, defined=False)
+    run(op, [dst, buffer("L1", np.concatenate([fm.reshape(-1), np.zeros(12, np.uint16)]))])
+    got = words_of(dst, 16).reshape(3, 16, 16).transpose(1, 0, 2).reshape(16, 48)
+    assert dst.shadow is not None
+    marks = dst.shadow[::2].reshape(3, 16, 16).transpose(1, 0, 2).reshape(16, 48)
+    for row, (ho, wo) in enumerate(np.ndindex(3, 3)):
+        np.testing.assert_array_equal(got[row, :36], fm[ho : ho + 3, wo : wo + 3].reshape(36))
+    assert marks[:9, :36].all() and not marks[9:].any() and not marks[:, 36:].any()
 
 
 def test_column_pitch_of_l0b_without_en_transpose_on_950() -> None:
