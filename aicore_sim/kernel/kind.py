@@ -24,7 +24,7 @@ CUBE_APIS = frozenset({
     "set_fixpipe_nz2nd_flag", "set_load_data_boundary", "set_load_data_padding_value", "set_load_data_repeat",
     "set_fmatrix", "set_hf32_mode", "set_hf32_trans_mode", "set_mm_layout_transform", "set_mm_row_major",
     "set_mm_column_major", "set_aipp_functions", "init_const_value", "fill", "broadcast_vec_to_mm",
-    "load_unzip_index",
+    "load_unzip_index", "data_copy_l1_to_ub",
 })  # fmt: skip
 CUBE_TYPES = frozenset({
     "LoadData2DParams", "LoadData2DParamsV2", "LoadData3DParamsV1", "LoadData3DParamsV2", "LoadData3DParamsV2Pro",

@@ -22,7 +22,7 @@ from aicore_sim.instructions.data_copy_pad import (
     build_out,
     set_register,
 )
-from aicore_sim.kernel.api_copy import data_copy_pad, set_pad_value
+from aicore_sim.kernel.api_copy_pad import data_copy_pad, set_pad_value
 from aicore_sim.kernel.enums import PaddingMode
 from tests.instructions.copy_helpers import Tensor, card, changed, noise, perform, recording
 
