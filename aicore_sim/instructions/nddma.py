@@ -161,6 +161,12 @@ def build(
 
 def _as_words(op: Op, loops: Sequence[Loop], inside: tuple[int, int]) -> Op:
     """`op` with pads inside its 64-bit elements, as the vendor's library makes it of config pads (spec 10.5)."""
+    writes = 2 + sum(inside)
+    for loop in loops:
+        writes *= loop.extent
+    if writes > EXACT_OVERLAP_LIMIT:
+        raise UnsupportedError(f"{API}: NDDMA writes too often over itself with config pads inside 64-bit elements",
+                               field="loop_size", value=writes, allowed=f"<= {EXACT_OVERLAP_LIMIT} words")  # fmt: skip
     effect = WordsEffect([(2 * x.src, 2 * x.dst, x.size, x.left, x.right) for x in loops], inside)
     return Op(
         op.api, op.pipe, op.cost, path=op.path, nbytes=effect.nbytes, effect=effect, reads=op.reads,

@@ -66,11 +66,11 @@ def build(
         raise ParameterError(f"{API}: slices are copied between GM and UB", field="path", value=f"{src}-{dst}",
                              allowed="GM-UB, UB-GM", card=card.name)  # fmt: skip
     pipe, path = route(API, src, dst, card)
-    if not 1 <= dim_value <= MAX_DIM:
+    if not hasattr(dim_value, "__index__") or not 1 <= dim_value <= MAX_DIM:
         raise _refuse("dim_value", dim_value, f"1..{MAX_DIM}", "is out of range", card)
     for name, given in (("slice_list1", dst_slices), ("slice_list2", src_slices)):
         if len(given) < dim_value or not all(isinstance(one, SliceInfo) for one in given):
-            raise _refuse(name, len(given), f"{dim_value} SliceInfo (dim_value)", "has too few dimensions", card)
+            raise _refuse(name, len(given), f"{dim_value} SliceInfo (dim_value)", "has not as many dimensions", card)
     warnings: list[str] = []
     here = [taken(API, one, _ranges(i), card, warnings) for i, one in enumerate(dst_slices[:dim_value])]
     there = [taken(API, one, _ranges(i), card, warnings) for i, one in enumerate(src_slices[:dim_value])]

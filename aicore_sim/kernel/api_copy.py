@@ -193,7 +193,7 @@ def _build(params: Any, option: Any, dst: Any, src: Any, rec: Recorder) -> Op | 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """Parameters and template parameter of a call in any spelling. Raises as `data_copy` says."""
-    if any(name in kwargs for name in _SLICED) or (len(args) > 1 and isinstance(args[0], (list, tuple))):
+    if (len(args) > 1 and isinstance(args[0], (list, tuple))) or not kwargs.keys().isdisjoint(_SLICED):
         return _sliced(args, kwargs), None
     rest = dict(kwargs)
     names = [name for name in _KEYWORDS if name in rest]
@@ -220,24 +220,17 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]
 
 
 def _sliced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Slices:
-    """The sliced form; dim_value is 1 unless given, as in C++."""
-    names = _SLICED
-    given: dict[str, Any] = {"dim_value": 1, **dict(zip(names, args, strict=False)), **kwargs}
-    if set(given) != set(names) or len(args) + len(kwargs) > len(names):
+    """The sliced form; dim_value is 1 unless given, as in C++. What the lists hold is checked when the Op is built."""
+    given: dict[str, Any] = dict(zip(_SLICED, args, strict=False)) | kwargs
+    given.setdefault("dim_value", 1)
+    if len(given) != len(_SLICED) or len(args) + len(kwargs) > len(_SLICED) or "slice_list2" not in given:
         raise ParameterError("data_copy of slices takes (dst, src, slice_list1, slice_list2, dim_value)", field="arguments",
-                             value=", ".join(kwargs) or f"{len(args)} arguments", allowed=", ".join(names))  # fmt: skip
-    for name in names[:2]:
-        if not isinstance(given[name], (list, tuple)) or not all(isinstance(one, SliceInfo) for one in given[name]):
+                             value=", ".join(kwargs) or f"{len(args)} arguments", allowed=", ".join(_SLICED))  # fmt: skip
+    for name in _SLICED[:2]:
+        if not isinstance(given[name], (list, tuple)):
             raise ParameterError(f"data_copy: {name} is a list of SliceInfo", field=name, value=type(given[name]).__name__,
                                  allowed="a list of SliceInfo")  # fmt: skip
-    return Slices(tuple(given["slice_list1"]), tuple(given["slice_list2"]), _whole(given["dim_value"]))
-
-
-def _whole(value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        raise ParameterError("data_copy: dim_value is an int", field="dim_value", value=value, allowed="1..8") from error
+    return Slices(tuple(given["slice_list1"]), tuple(given["slice_list2"]), given["dim_value"])
 
 
 # ---- L1 to UB ---------------------------------------------------------------------------------------------------------

@@ -233,7 +233,8 @@ def test_pairs_that_bt_does_not_take(src: str, dst: str, refusing: tuple[str, ..
     for card in refusing:
         stage = Stage(card, {"src": Place("C1", src, noise(256)), "dst": Place("C2", dst, 512)})
         for params in (64, asc.DataCopyParams(1, 2)):
-            stage.refuses(lambda params=params: asc.data_copy(stage["dst"], stage["src"], params), UnsupportedError, "dtype")
+            route = Route("C1", "C2", MIX, Pipe.MTE1)
+            stage.refuses(copy(stage, route, params), UnsupportedError, "dtype")
 
 
 # ---- loop mode ------------------------------------------------------------------------------------------------------

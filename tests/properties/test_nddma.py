@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -129,12 +130,12 @@ def test_config_pads_inside_long_elements(dtype: str, apart: int, sizes: list[in
         dst.append(reach if not dst else reach * apart)
         reach = dst[-1] * (left + n + right)
     words = 2 * reach + left + right + 2
-    stage = Stage("atlas_350", {"src": Place("GM", dtype, noise(int(np.prod(sizes)) * 8)),
-                                "dst": Place("VECIN", dtype, (words * 4 + 7) // 8 * 8)}, quirks="nddma-b64-config-pads")  # fmt: skip
+    places = {"src": Place("GM", dtype, noise(int(np.prod(sizes)) * 8)), "dst": Place("VECIN", dtype, (words + 1) // 2 * 8)}
+    stage = Stage("atlas_350", places, quirks="nddma-b64-config-pads")
     picture = Picture(stage)
     loops = [(1, 1, 2), *[(2 * s, 2 * d, n) for s, d, n in zip(src, dst, sizes, strict=True)]]
-    for places in product(*[range(left + n + right) for _, _, n in reversed(loops)]):
-        p = list(reversed(places))
+    for position in product(*[range(left + n + right) for _, _, n in reversed(loops)]):
+        p = list(reversed(position))
         at = sum(a * d for a, (_, d, _) in zip(p, loops, strict=True)) * 4
         if all(left <= a < left + n for a, (_, _, n) in zip(p, loops, strict=True)):
             picture.copy(at, sum((a - left) * s for a, (s, _, _) in zip(p, loops, strict=True)) * 4, 4)
@@ -195,10 +196,11 @@ def test_singleton_strides_reach_nowhere() -> None:
         for bytes_ in (end - 1, end):
             stage = Stage("atlas_350", {"src": Place("GM", "int8", noise(bytes_)), "dst": Place("VECIN", "int8", 32)})
             params = asc.NdDmaParams(asc.NdDmaLoopInfo(strides, [1, 2, 4, 8, 16], [2] * 5), 0)
+            call = partial(asc.data_copy, stage["dst"], stage["src"], params)
             if bytes_ < end:
-                stage.refuses(lambda stage=stage, params=params: asc.data_copy(stage["dst"], stage["src"], params), OutOfBoundsError)
+                stage.refuses(call, OutOfBoundsError)
             else:
-                stage.call(lambda stage=stage, params=params: asc.data_copy(stage["dst"], stage["src"], params))
+                stage.call(call)
     far = asc.NdDmaParams(asc.NdDmaLoopInfo([1, 2**39, 2**39, 2**39, 2**39], [1, 2, 4, 8, 16], [2, 1, 1, 1, 1]), 0)
     stage = Stage("atlas_350", {"src": Place("GM", "int8", noise(2)), "dst": Place("VECIN", "int8", 2)})
     stage.call(lambda: asc.data_copy(stage["dst"], stage["src"], far))
