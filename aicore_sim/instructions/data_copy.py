@@ -15,9 +15,9 @@ from aicore_sim.instructions.base import (
     Pipe,
     VectorWork,
     cached_hash,
-    check_fields,
     describe,
     movement,
+    taken,
 )
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Transfer, strided_copy, strided_runs
@@ -70,6 +70,43 @@ class DataCopyParams:
 
 
 @dataclass(frozen=True)
+class DataCopyEnhancedParams:
+    """Conversions of copies from L0C of older products; pyasc's order and names. Enumerations by value, all 0 = none."""
+
+    block_mode: int = 0
+    deq_scale: int = 0
+    deq_value_in: int = 0
+    sid_store_mode_in: int = 0
+    is_relu_in: bool = False
+    pad_mode_in: int = 0
+    pad_value_in: int = 0
+
+    __hash__ = cached_hash
+
+
+_INSTEAD = {
+    "block_mode": "BLOCK_MODE_NORMAL; results in L0C leave by fixpipe",
+    "deq_scale": "DEQ_NONE; fixpipe with quant_pre",
+    "is_relu_in": "False; fixpipe with relu_en, or relu",
+    "pad_mode_in": "PAD_NONE; data_copy_pad",
+}
+"""Fields of DataCopyEnhancedParams without a rule on these cards: what they may be, and what does such things here."""
+
+
+def check_enhanced(params: DataCopyEnhancedParams, card: Card) -> None:
+    """Raise UnsupportedError for a block mode or conversion: without any the copy is that of DataCopyParams alone."""
+    for field, instead in _INSTEAD.items():
+        if getattr(params, field):
+            raise UnsupportedError(
+                f"{API}: DataCopyEnhancedParams.{field} has no meaning stated for this card",
+                field=field,
+                value=int(getattr(params, field)),
+                allowed=instead,
+                card=card.name,
+            )
+
+
+@dataclass(frozen=True)
 class Units:
     """Bytes of one unit of blockLen and dstStride (`block`) and of srcStride (`src_gap`). `gaps` is False where the
     strides run from start to start (spec api_semantics.md 9.1, table of paths)."""
@@ -97,16 +134,28 @@ def route(api: str, src: str, dst: str, card: Card) -> tuple[Pipe, str]:
             f"{api}: this card has no path from {src} to {dst}",
             field="path",
             value=path,
-            allowed=", ".join(card.path_names()),
+            allowed=other_way(card, src, dst) or ", ".join(card.path_names()),
             card=card.name,
         )
     return pipe, path
 
 
 def other_way(card: Card, src: str, dst: str) -> str:
-    """The documented way of 200I for a copy that its pages do not offer (spec api_semantics.md 22); "" for none."""
-    if card.npu_arch == 3002 and (src, dst) == ("GM", "L1"):
-        return "load_data with LoadData2DParams, for fractals laid out in GM"
+    """The documented way for a copy that a card's pages do not offer, or only in software (spec api_semantics.md 9.1,
+    22); "" for none."""
+    if card.npu_arch == 3002:
+        return {
+            ("GM", "L1"): "load_data with LoadData2DParams, for fractals laid out in GM",
+            ("UB", "L1"): "data_copy to GM, then load_data with LoadData2DParams for fractals laid out in GM",
+            ("L1", "UB"): "results of the cube reach UB by fixpipe; other data through GM",
+            ("UB", "UB"): "a vector instruction (adds with 0), or through GM",
+        }.get((src, dst), "")
+    if (src, dst) == ("UB", "L1"):
+        return "data_copy to GM, then on the cube core data_copy from GM to L1: the Matmul library does the same in software"
+    if (src, dst) == ("L1", "UB"):
+        return "on the cube core data_copy to GM, then data_copy from GM to UB"
+    if (src, dst) == ("L1", "GM"):
+        return "data_copy_l1_to_ub, then on the vector core data_copy to GM"
     return ""
 
 
@@ -130,7 +179,8 @@ def build(params: DataCopyParams, dtype: DataType, src: str, dst: str, card: Car
     # Between UB and L1 a count or length of 0 is outside the range; elsewhere it moves nothing.
     least = 1 if {src, dst} == {"UB", "L1"} else 0
     stride = 1 if dst == "FB" and params.block_count > 1 else 0
-    check_fields(
+    warnings: list[str] = []
+    params = taken(
         API,
         params,
         {
@@ -139,7 +189,8 @@ def build(params: DataCopyParams, dtype: DataType, src: str, dst: str, card: Car
             "src_stride": (stride, 65535),
             "dst_stride": (stride, 65535),
         },
-        card.name,
+        card,
+        warnings,
     )
     if dst == "BT" and card.npu_arch == ARCH_950 and dtype.bits == 32 and params.block_len % 2:
         raise ParameterError(
@@ -159,7 +210,9 @@ def build(params: DataCopyParams, dtype: DataType, src: str, dst: str, card: Car
     dst_pitch = (start + params.dst_stride * unit.block,)
     transfer = Transfer(strided_copy(length, shape, 0, src_pitch, 0, dst_pitch))
     cost = block_cost(path, API, params.block_count * length, params.block_count, dtype)
-    op = movement(API, pipe, path, transfer, cost, aligns=aligns(src, dst, dtype), detail=describe(params))
+    op = movement(
+        API, pipe, path, transfer, cost, aligns=aligns(src, dst, dtype), detail=describe(params), warnings=warnings
+    )
     if op.gm_operand >= 0:
         # Every block is a request of its own, also where blocks follow each other.
         op.gm_runs = strided_runs(length, shape, 0, src_pitch if op.gm_operand == 1 else dst_pitch)
@@ -182,6 +235,10 @@ def build_count(count: int, dtype: DataType, src: str, dst: str, card: Card) -> 
     unit = units(dst, card).block
     whole = nbytes // unit * unit
     if whole == 0:
+        if {src, dst} == {"UB", "L1"}:
+            # Here nothing says that a count of 0 is no operation.
+            raise ParameterError("DataCopy: count is less than one block of 32 B", field="count", value=count,
+                                 allowed=f">= {-(-BLOCK_BYTES // dtype.sizeof())}", card=card.name)  # fmt: skip
         return None
     warnings = []
     if whole != nbytes:

@@ -1,7 +1,7 @@
-"""DataCopyPad: copies of any byte length between GM and UB, padded to 32 B in UB (spec api_semantics.md 9.2, 9.4).
+"""DataCopyPad: copies of any byte length between GM and UB, on 950 also from GM to L1 (spec api_semantics.md 9.2 to 9.4).
 
 Blocks of blockLen bytes; the strides are gaps from the end of a block to the start of the next, in bytes on the GM side
-and in 32 B on the UB side. In UB a block is left padding, data, right padding, then dummy bytes up to the next 32 B.
+and in 32 B on the local side. There a block is left padding, data, right padding, then dummy bytes up to the next 32 B.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import GmTraffic, Op, cached_hash, check_fields, check_range, describe, movement
+from aicore_sim.instructions.base import GmTraffic, Op, Range, cached_hash, check_range, describe, movement, taken
 from aicore_sim.instructions.data_copy import ARCH_950, DataCopyParams, route
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
@@ -23,6 +23,10 @@ API = "DataCopyPad"
 U32 = 2**32 - 1
 WIDE = 2**40 - 1
 MAX_LEN = 2**21 - 1
+
+
+BlocksT = TypeVar("BlocksT", bound="DataCopyExtParams | DataCopyParams")
+PadT = TypeVar("PadT", bound="DataCopyPadExtParams | DataCopyPadParams")
 
 
 class PadMode(IntEnum):
@@ -83,7 +87,7 @@ class PadRegister(NamedTuple):
         """The register as one element of `dtype`."""
         if self.dtype == "raw":
             return _word(int(self.value), dtype)
-        bits = encode_scalar(self.value, DataType(self.dtype) if self.dtype else dtype)
+        bits = constant_bytes(self.value, DataType(self.dtype) if self.dtype else dtype)
         return bits.ljust(8, b"\0")[: dtype.sizeof()]
 
 
@@ -108,21 +112,21 @@ def build_in(
     dst: str,
     card: Card,
 ) -> Op | None:
-    """The Op of DataCopyPad GM -> UB; None for a NOP (blockCount or blockLen 0).
+    """The Op of DataCopyPad GM -> UB or GM -> L1; None for a NOP (blockCount or blockLen 0 into UB).
 
     Raises ParameterError for a field outside its range, UnsupportedError where card or type do not offer it.
     """
-    _check_route(src, dst, card, "GM to UB", mode, dtype)
+    _check_route(src, dst, card, ("GM to UB", "GM to L1"), mode, dtype)
+    size = dtype.sizeof()
+    warnings: list[str] = []
+    params = _counts(params, card, warnings, least=1 if dst == "L1" else 0)
+    length = params.block_len
     wide = card.npu_arch == ARCH_950
-    length, size = params.block_len, dtype.sizeof()
-    _check_block(
-        params, card, src_range=(-length, WIDE) if wide else (0, U32), dst_range=(0, 65535) if wide else (0, U32)
-    )
+    params = _strides(params, card, warnings, *(((-length, _reach(card)), (0, 65535)) if wide else ((0, U32), (0, U32))))
     _check_length(params, dtype, card)
-    value = _check_pad(pad, dtype, card)
+    pad = _checked_pad(pad, dtype, card, warnings)
     if params.block_count == 0 or length == 0:
         return None
-    warnings: list[str] = []
     if params.block_count > 1 and params.src_stride % size:
         warnings.append(
             f"src_stride = {params.src_stride} B leaves block starts unaligned to the {size} B element"
@@ -134,30 +138,35 @@ def build_in(
         if left or right or gap:
             warnings.append("Compact mode ignores left_padding, right_padding and dst_stride")
         left = right = gap = 0
-    pitch = length if compact else -(-(gap + left + length + right) // BLOCK_BYTES) * BLOCK_BYTES
+    row = left + length + right
+    pitch = length if compact else up_to_block(gap + row)
     src_pitch = length + params.src_stride
     count = params.block_count
+    if not compact and count > 1 and row % BLOCK_BYTES:
+        warnings.append(f"rows of {row} B lie {pitch} B apart in {dst}, where the pitch counts whole 32 B")
     steps: list[Step] = [*strided_copy(length, (count,), 0, (src_pitch,), left, (pitch,))]
     first, groups = left + length, count
     if compact:
         # Only what follows the last block is padded.
         first, groups = count * length, 1
-    end = -(-(first + right) // BLOCK_BYTES) * BLOCK_BYTES
-    fill = _fill_value(pad, register, value, dtype, card, compact)
-    if fill is None and not (pad.is_pad or left or right or compact):
-        steps.extend(_first_elements(size, count, src_pitch, first, end, pitch))
+    end = up_to_block(first + right)
+    if dst == "L1":
+        steps.extend(_fills_of_l1(pad, dtype, left, first, first + right, end, groups, pitch, warnings))
     else:
-        if fill is None and (left or end > first):
-            warnings.append(
-                "the padding is undefined: is_pad is False and no pad value was set"
-                if not pad.is_pad
-                else "the bytes up to the next 32 B are undefined on this card while both paddings are 0"
-            )
-        for start, stop in ((0, left), (first, end)):
-            pattern = bytes(stop - start) if fill is None else fill * ((stop - start) // size)
-            steps.extend(strided_fill(pattern, (groups,), start, (pitch,), undefined=fill is None))
-    cost = GmTraffic("GM-UB", count * length, count, is_read=True)
+        fill = _fill_value(pad, register, dtype, card, compact)
+        if fill is None and not (pad.is_pad or left or right or compact):
+            steps.extend(_first_elements(size, count, src_pitch, first, end, pitch))
+        else:
+            if fill is None and (left or end > first):
+                warnings.append(
+                    "the padding is undefined: is_pad is False and no pad value was set"
+                    if not pad.is_pad
+                    else "the bytes up to the next 32 B are undefined on this card while both paddings are 0"
+                )
+            for start, stop in ((0, left), (first, end)):
+                steps.extend(_filled(fill, size, start, stop, groups, pitch))
     pipe, path = route(API, src, dst, card)
+    cost = GmTraffic(path, count * length, count, is_read=True)
     op = movement(
         API,
         pipe,
@@ -172,28 +181,36 @@ def build_in(
     return op
 
 
+def up_to_block(nbytes: int) -> int:
+    """Rounded up to whole blocks of 32 B."""
+    return -(-nbytes // BLOCK_BYTES) * BLOCK_BYTES
+
+
 def build_out(
     params: DataCopyExtParams | DataCopyParams, mode: int, dtype: DataType, src: str, dst: str, card: Card
 ) -> Op | None:
     """The Op of DataCopyPad UB -> GM: exactly blockLen bytes a block. None for a NOP. Raises as `build_in`."""
-    _check_route(src, dst, card, "UB to GM", mode, dtype)
+    _check_route(src, dst, card, ("UB to GM",), mode, dtype)
+    warnings: list[str] = []
+    params = _counts(params, card, warnings)
     wide = card.npu_arch == ARCH_950
-    _check_block(params, card, src_range=(0, 65535) if wide else (0, U32), dst_range=(0, WIDE) if wide else (0, U32))
+    params = _strides(params, card, warnings, *(((0, 65535), (0, _reach(card))) if wide else ((0, U32), (0, U32))))
     _check_length(params, dtype, card)
     count, length = params.block_count, params.block_len
     if count == 0 or length == 0:
         return None
-    warnings = []
     if count > 1 and params.dst_stride % dtype.sizeof():
         warnings.append(
             f"dst_stride = {params.dst_stride} B leaves block starts unaligned to the {dtype.sizeof()} B element"
             " (the GM side counts bytes)"
         )
-    pitch = -(-(params.src_stride * BLOCK_BYTES + length) // BLOCK_BYTES) * BLOCK_BYTES
+    pitch = up_to_block(params.src_stride * BLOCK_BYTES + length)
     if mode == PadMode.COMPACT:
         if params.src_stride:
             warnings.append("Compact mode ignores src_stride")
         pitch = length
+    elif count > 1 and length % BLOCK_BYTES:
+        warnings.append(f"rows of {length} B are read {pitch} B apart in UB, where the pitch counts whole 32 B")
     dst_pitch = length + params.dst_stride
     transfer = Transfer(strided_copy(length, (count,), 0, (pitch,), 0, (dst_pitch,)))
     cost = GmTraffic("UB-GM", count * length, count, is_read=False)
@@ -205,14 +222,23 @@ def build_out(
     return op
 
 
+def block_reach(params: DataCopyExtParams | DataCopyParams, src: str) -> dict[str, int]:
+    """Bytes that the strides of the struct stand for: a single block uses none of them (spec pitfalls.md P08)."""
+    return {
+        "src_stride": params.src_stride * (1 if src == "GM" else BLOCK_BYTES),
+        "dst_stride": params.dst_stride * (BLOCK_BYTES if src == "GM" else 1),
+    }
+
+
 # ---- checks ---------------------------------------------------------------------------------------------------------
-def _check_route(src: str, dst: str, card: Card, direction: str, mode: int, dtype: DataType) -> None:
-    if f"{src} to {dst}" != direction:
+def _check_route(src: str, dst: str, card: Card, directions: tuple[str, ...], mode: int, dtype: DataType) -> None:
+    direction = f"{src} to {dst}"
+    if direction not in directions:
         raise UnsupportedError(
-            f"{API}: only GM to UB and UB to GM in this version",
+            f"{API}: this struct does not go with a copy from {src} to {dst}",
             field="path",
             value=f"{src}-{dst}",
-            allowed="GM-UB, UB-GM",
+            allowed=", ".join(directions),
             card=card.name,
         )
     if mode not in tuple(PadMode):
@@ -223,22 +249,27 @@ def _check_route(src: str, dst: str, card: Card, direction: str, mode: int, dtyp
         raise UnsupportedError(
             f"{API}: this card has no PaddingMode", field="mode", value="Compact", allowed="Normal", card=card.name
         )
-    check_offer(card, API, f"{direction} unaligned", dtype)
+    check_offer(card, API, f"{direction} unaligned", dtype, "data_copy of whole blocks" if dst == "L1" else "")
 
 
-def _check_block(
-    params: DataCopyExtParams | DataCopyParams, card: Card, src_range: tuple[int, int], dst_range: tuple[int, int]
-) -> None:
-    longest = MAX_LEN
+def _reach(card: Card) -> int:
+    """Longest stride in GM on 950."""
+    return 2**39 if card.quirk("pad-stride-2-39") else WIDE
+
+
+def _counts(params: BlocksT, card: Card, warnings: list[str], least: int = 0) -> BlocksT:
+    longest = 65535 if isinstance(params, DataCopyParams) else MAX_LEN
+    return taken(API, params, {"block_count": (least, 4095), "block_len": (least, longest)}, card, warnings)
+
+
+def _strides(
+    params: BlocksT, card: Card, warnings: list[str], src_range: tuple[int, int], dst_range: tuple[int, int]
+) -> BlocksT:
     if isinstance(params, DataCopyParams):
         # This overload holds everything in 16 bits.
-        longest, src_range, dst_range = 65535, (max(src_range[0], 0), 65535), (0, 65535)
-    check_fields(
-        API,
-        params,
-        {"block_count": (0, 4095), "block_len": (0, longest), "src_stride": src_range, "dst_stride": dst_range},
-        card.name,
-    )
+        src_range = dst_range = (0, 65535)
+    ranges: dict[str, Range] = {"src_stride": src_range, "dst_stride": dst_range}
+    return taken(API, params, ranges, card, warnings)
 
 
 def _check_length(params: DataCopyExtParams | DataCopyParams, dtype: DataType, card: Card) -> None:
@@ -252,10 +283,10 @@ def _check_length(params: DataCopyExtParams | DataCopyParams, dtype: DataType, c
         )
 
 
-def _check_pad(pad: DataCopyPadExtParams | DataCopyPadParams, dtype: DataType, card: Card) -> bytes:
-    """The padding value as one element, after all checks of the struct."""
+def _checked_pad(pad: PadT, dtype: DataType, card: Card, warnings: list[str]) -> PadT:
+    """`pad` after all checks of the struct."""
     most = BLOCK_BYTES // dtype.sizeof()
-    check_fields(API, pad, {"left_padding": (0, most), "right_padding": (0, most)}, card.name)
+    pad = taken(API, pad, {"left_padding": (0, most, 8), "right_padding": (0, most, 8)}, card, warnings)
     if isinstance(pad, DataCopyPadExtParams):
         if pad.dtype is not dtype:
             raise ParameterError(
@@ -275,14 +306,33 @@ def _check_pad(pad: DataCopyPadExtParams | DataCopyPadParams, dtype: DataType, c
             allowed="0",
             card=card.name,
         )
-    return _element(pad, dtype)
+    _element(pad, dtype)
+    return pad
 
 
 # ---- padding --------------------------------------------------------------------------------------------------------
 def _element(pad: DataCopyPadExtParams | DataCopyPadParams, dtype: DataType) -> bytes:
+    """The padding value as one element."""
     if isinstance(pad, DataCopyPadExtParams):
-        return encode_scalar(pad.padding_value, dtype)
+        try:
+            return constant_bytes(pad.padding_value, dtype)
+        except ParameterError as error:
+            error.field = "padding_value"
+            raise
     return _word(pad.padding_value, dtype)
+
+
+def constant_bytes(value: float | int, dtype: DataType) -> bytes:
+    """A constant as one element. Types without numbers in numpy take an int as the byte itself.
+
+    Raises ParameterError for what does not fit the type.
+    """
+    if dtype.np_dtype is None and type(value) is int:
+        if not 0 <= value <= 255:
+            raise ParameterError("a constant of this type is given as its byte", field="value", value=value,
+                                 allowed=f"0..255 ({dtype.name})")  # fmt: skip
+        return bytes([value])
+    return encode_scalar(value, dtype)
 
 
 def _word(value: int, dtype: DataType) -> bytes:
@@ -292,19 +342,39 @@ def _word(value: int, dtype: DataType) -> bytes:
 def _fill_value(
     pad: DataCopyPadExtParams | DataCopyPadParams,
     register: PadRegister | None,
-    value: bytes,
     dtype: DataType,
     card: Card,
     compact: bool,
 ) -> bytes | None:
-    """The element that pads and dummy bytes get, None where it is not a constant (spec 9.2, Fill values)."""
+    """The element that pads and dummy bytes in UB get, None where it is not a constant (spec 9.2, Fill values)."""
     if not pad.is_pad:
         return register.element(dtype) if register is not None else None
     no_pads = pad.left_padding == 0 and pad.right_padding == 0
     if no_pads and card.npu_arch != ARCH_950 and not compact:
         # The pages of A2, A3 and 200I say "first element" here, the instruction has no such flag: left undefined.
         return None
-    return value
+    return _element(pad, dtype)
+
+
+def _filled(fill: bytes | None, size: int, start: int, stop: int, groups: int, pitch: int) -> tuple[Step, ...]:
+    """Bytes start..stop of every group, with `fill` or, without one, left undefined."""
+    pattern = bytes(stop - start) if fill is None else fill * ((stop - start) // size)
+    return strided_fill(pattern, (groups,), start, (pitch,), undefined=fill is None)
+
+
+def _fills_of_l1(
+    pad: DataCopyPadExtParams | DataCopyPadParams, dtype: DataType, left: int, first: int, dummy: int, end: int,
+    groups: int, pitch: int, warnings: list[str],
+) -> Iterator[Step]:  # fmt: skip
+    """Padding in L1 (spec 9.3): the header pads with the value always, the C-API page never. Paddings asked for with is_pad
+    get the value; everything else is not stated."""
+    fill = _element(pad, dtype) if pad.is_pad else None
+    for start, stop in ((0, left), (first, dummy)):
+        yield from _filled(fill, dtype.sizeof(), start, stop, groups, pitch)
+    yield from _filled(None, dtype.sizeof(), dummy, end, groups, pitch)
+    if dummy < end or (fill is None and (left or first < dummy)):
+        what = "padding" if fill is None and (left or first < dummy) else "bytes up to the next 32 B"
+        warnings.append(f"the {what} in L1 are undefined: pages and header contradict each other")
 
 
 def _first_elements(size: int, count: int, src_pitch: int, first: int, end: int, pitch: int) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""DataCopy GM -> L1 with a change of layout: ND2NZ and DN2NZ (spec api_semantics.md 8).
+"""DataCopy with a change of layout into NZ: ND2NZ and DN2NZ from GM to L1 (spec api_semantics.md 8).
 
 Both take matrices of N x D elements from GM and write them as blocks of 32 B: destination row n of column block d / C0
 holds elements d of row n. ND sources store rows (d contiguous), DN sources columns (n contiguous).
@@ -6,12 +6,13 @@ holds elements d of row n. ND sources store rows (d contiguous), DN sources colu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, check_fields, describe, movement
+from aicore_sim.instructions.base import GmTraffic, Op, Pipe, Range, cached_hash, describe, movement, taken
 from aicore_sim.instructions.data_copy import API, ARCH_950, other_way, route
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
@@ -59,7 +60,7 @@ class Dn2NzParams:
 
 
 @dataclass(frozen=True)
-class _Matrices:
+class Matrices:
     """What both forms lower to; strides in bytes. `run` is (bytes, count, stride) of the contiguous source rows."""
 
     num: int
@@ -79,62 +80,53 @@ def build_nd(params: Nd2NzParams, dtype: DataType, src: str, dst: str, card: Car
     Raises ParameterError for a field outside its range, UnsupportedError where card or type do not offer it.
     """
     _check_route(src, dst, card, "GM to L1 ND2NZ", dtype)
-    wide = card.npu_arch == ARCH_950
-    reach = WIDE if wide else U16
-    check_fields(
-        API,
-        params,
-        {
-            "nd_num": (0, 4095),
-            "n_value": (0, 16384),
-            "d_value": (0, U16),
-            "src_nd_matrix_stride": (0, reach),
-            "src_d_value": (1, reach),
-            **_dst_ranges(small_c0),
-            # With one matrix the stride is not used, but has to fit its field.
-            "dst_nz_matrix_stride": (0, 2**32 - 1 if wide and params.nd_num == 1 else U16),
-        },
-        card.name,
-    )
-    warnings = []
+    warnings: list[str] = []
+    ranges = {**source_ranges(card), **dst_ranges(small_c0), "dst_nz_matrix_stride": _pitch_range(params.nd_num, U16, card)}
+    params = taken(API, params, ranges, card, warnings)
     if params.nd_num > 1 and params.dst_nz_matrix_stride > 16384:
         warnings.append(f"dst_nz_matrix_stride = {params.dst_nz_matrix_stride} is above the documented 16384")
+    matrices = matrices_of(params, dtype, matrix_pitch(params.nd_num, params.dst_nz_matrix_stride, dtype, card, warnings))
+    note_wide_sources(params, warnings)
+    return _build(params, matrices, card, small_c0, warnings)
+
+
+def source_ranges(card: Card) -> dict[str, Range]:
+    """Ranges of the fields of Nd2NzParams that do not depend on the destination; the structs of 950 are wider."""
+    wide = card.npu_arch == ARCH_950
+    reach = WIDE if wide else U16
+    return {"nd_num": (0, 4095, 16), "n_value": (0, 16384), "d_value": (0, U16, 32 if wide else 16),
+            "src_nd_matrix_stride": (0, reach), "src_d_value": (1, reach)}  # fmt: skip
+
+
+def note_wide_sources(params: Nd2NzParams, warnings: list[str]) -> None:
+    """Warn of strides that the struct of 950 has room for, but the page does not list."""
     for field in ("src_nd_matrix_stride", "src_d_value"):
         if getattr(params, field) > U16:
             warnings.append(f"{field} = {getattr(params, field)} is above the documented 65535")
+
+
+def matrices_of(params: Nd2NzParams, dtype: DataType, dst_pitch: int) -> Matrices:
+    """ND matrices in bytes; `dst_pitch` from one destination matrix to the next."""
     size = dtype.sizeof()
     row = params.src_d_value * size
-    matrices = _Matrices(
-        params.nd_num,
-        params.n_value,
-        params.d_value,
-        size,
-        params.src_nd_matrix_stride * size,
-        row,
-        size,
-        _matrix_pitch(params.nd_num, params.dst_nz_matrix_stride, size, warnings),
-        (params.d_value * size, params.n_value, row),
-    )
-    return _build(params, matrices, card, small_c0, warnings)
+    return Matrices(params.nd_num, params.n_value, params.d_value, size, params.src_nd_matrix_stride * size, row, size,
+                    dst_pitch, (params.d_value * size, params.n_value, row))  # fmt: skip
 
 
 def build_dn(params: Dn2NzParams, dtype: DataType, src: str, dst: str, card: Card, small_c0: bool = False) -> Op | None:
     """The Op of DataCopy(dst, src, Dn2NzParams); None for a NOP (dnNum, nValue or dValue 0). Raises as `build_nd`."""
     _check_route(src, dst, card, "GM to L1 DN2NZ", dtype)
-    check_fields(
-        API,
-        params,
-        {
-            "dn_num": (0, 4095),
-            "n_value": (0, 16384),
-            "d_value": (0, 2**21 - 1),
-            "src_dn_matrix_stride": (0, WIDE),
-            "src_d_value": (1, WIDE),
-            **_dst_ranges(small_c0),
-            "dst_nz_matrix_stride": (0, 2**32 - 1 if params.dn_num == 1 else 16384),
-        },
-        card.name,
-    )
+    warnings: list[str] = []
+    ranges: Mapping[str, Range] = {
+        "dn_num": (0, 4095, 16),
+        "n_value": (0, 16384),
+        "d_value": (0, 2**21 - 1, 32),
+        "src_dn_matrix_stride": (0, WIDE),
+        "src_d_value": (1, WIDE),
+        **dst_ranges(small_c0),
+        "dst_nz_matrix_stride": _pitch_range(params.dn_num, 16384, card),
+    }
+    params = taken(API, params, ranges, card, warnings)
     if dtype.bits == 4 and params.n_value % 2:
         raise ParameterError(
             "DataCopy: Dn2NzParams.n_value (nValue) must be even for 4-bit types",
@@ -143,10 +135,9 @@ def build_dn(params: Dn2NzParams, dtype: DataType, src: str, dst: str, card: Car
             allowed="even",
             card=card.name,
         )
-    warnings: list[str] = []
     size = dtype.sizeof()
     row = params.src_d_value * size
-    matrices = _Matrices(
+    matrices = Matrices(
         params.dn_num,
         params.n_value,
         params.d_value,
@@ -154,7 +145,7 @@ def build_dn(params: Dn2NzParams, dtype: DataType, src: str, dst: str, card: Car
         params.src_dn_matrix_stride * size,
         size,
         row,
-        _matrix_pitch(params.dn_num, params.dst_nz_matrix_stride, size, warnings),
+        matrix_pitch(params.dn_num, params.dst_nz_matrix_stride, dtype, card, warnings),
         (params.n_value * size, params.d_value, row),
     )
     return _build(params, matrices, card, small_c0, warnings)
@@ -164,32 +155,44 @@ def _check_route(src: str, dst: str, card: Card, variant: str, dtype: DataType) 
     check_offer(card, API, variant, dtype, other_way(card, src, dst))
     if (src, dst) != ("GM", "L1"):
         raise UnsupportedError(
-            f"{API}: layout conversion runs from GM to L1 only in this version",
+            f"{API}: this conversion of the layout does not run here",
             field="path",
             value=f"{src}-{dst}",
-            allowed="GM-L1",
+            allowed="ND2NZ: GM-L1, GM-UB, UB-L1; DN2NZ: GM-L1",
             card=card.name,
         )
     route(API, src, dst, card)
 
 
-def _dst_ranges(small_c0: bool) -> dict[str, tuple[int, int]]:
+def dst_ranges(small_c0: bool) -> dict[str, Range]:
     """Destination strides are unused and unchecked in SmallC0 mode (spec 8.3)."""
     least, most = (0, U16) if small_c0 else (1, 16384)
-    return {"dst_nz_c0_stride": (least, most), "dst_nz_n_stride": (least, most)}
+    return {"dst_nz_c0_stride": (least, most, 16), "dst_nz_n_stride": (least, most, 16)}
 
 
-def _matrix_pitch(num: int, stride: int, size: int, warnings: list[str]) -> int:
+def _pitch_range(num: int, most: int, card: Card) -> Range:
+    """With one matrix the stride is not used, but has to fit its field; the header of 950 checks no more than that."""
+    field = 32 if card.npu_arch == ARCH_950 else 16
+    if num == 1 or card.quirk("nd2nz-matrix-pitch-16-bit"):
+        return (0, 2**field - 1)
+    return (0, most, field)
+
+
+def matrix_pitch(num: int, stride: int, dtype: DataType, card: Card, warnings: list[str]) -> int:
     """Bytes between destination matrices: whole 32 B blocks, the rest of the stride is dropped (spec 8.2)."""
     if num == 1:
         return 0
-    if stride * size % BLOCK_BYTES:
+    blocks, rest = divmod(stride * dtype.sizeof(), BLOCK_BYTES)
+    if rest:
         warnings.append(f"dst_nz_matrix_stride = {stride} elements is no multiple of 32 B and is rounded down")
-    return stride * size // BLOCK_BYTES * BLOCK_BYTES
+    if card.quirk("nd2nz-matrix-pitch-16-bit") and blocks > U16:
+        warnings.append(f"dst_nz_matrix_stride = {stride} is {blocks} blocks and becomes {blocks & U16} (16 bits)")
+        blocks &= U16
+    return blocks * BLOCK_BYTES
 
 
 def _build(
-    params: Nd2NzParams | Dn2NzParams, m: _Matrices, card: Card, small_c0: bool, warnings: list[str]
+    params: Nd2NzParams | Dn2NzParams, m: Matrices, card: Card, small_c0: bool, warnings: list[str]
 ) -> Op | None:
     if small_c0:
         if card.npu_arch != ARCH_950:
@@ -213,7 +216,7 @@ def _build(
     if small_c0:
         steps = _small_steps(m)
     else:
-        steps = _steps(m, params.dst_nz_c0_stride * BLOCK_BYTES, params.dst_nz_n_stride * BLOCK_BYTES)
+        steps = nz_steps(m, params.dst_nz_c0_stride * BLOCK_BYTES, params.dst_nz_n_stride * BLOCK_BYTES)
     row_bytes, rows, row_stride = m.run
     cost = GmTraffic("GM-L1", m.num * rows * row_bytes, m.num * rows, is_read=True, layout="nd2nz")
     op = movement(
@@ -231,7 +234,7 @@ def _build(
     return op
 
 
-def _steps(m: _Matrices, c0_stride: int, n_stride: int) -> tuple[Step, ...]:
+def nz_steps(m: Matrices, c0_stride: int, n_stride: int) -> tuple[Step, ...]:
     """Whole column blocks, then the last one with its zero tail (spec 8.2). Bytes not addressed keep their value."""
     c0 = BLOCK_BYTES // m.size
     blocks, rest = divmod(m.d, c0)
@@ -257,7 +260,7 @@ def _steps(m: _Matrices, c0_stride: int, n_stride: int) -> tuple[Step, ...]:
     return steps
 
 
-def _small_steps(m: _Matrices) -> tuple[Step, ...]:
+def _small_steps(m: Matrices) -> tuple[Step, ...]:
     """Rows of four elements, zero from dValue on (spec 8.3).
 
     The text fills the end up to 32 B with zeros, a simulator note says not to rely on it: zeros, marked undefined. It

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from aicore_sim.cards import Card
-from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
-from aicore_sim.errors import ParameterError
-from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, camel, movement
+from aicore_sim.dtypes import BLOCK_BYTES, DataType
+from aicore_sim.errors import ParameterError, UnsupportedError
+from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, camel, low_bits, movement
 from aicore_sim.instructions.data_copy import API, route
+from aicore_sim.instructions.data_copy_pad import constant_bytes
+from aicore_sim.instructions.nddma_words import WordsEffect
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Runs, Step, Transfer, strided_copy, strided_fill, strided_runs
 
@@ -110,14 +112,19 @@ def build(
     Raises ParameterError for a field outside its range, a span of 2^40 or more, ascending destination strides that
     interleave, or what 64-bit types exclude; UnsupportedError where card or type do not offer it.
     """
-    check_offer(card, API, "GM to UB NDDMA", dtype)
+    # The page lists widths (b8 to b64); the row of the card spells out only some of the types.
+    check_offer(card, API, "GM to UB NDDMA", None)
+    if dtype.bits < 8:
+        raise UnsupportedError(f"{API}: NDDMA does not take this element type", field="dtype", value=dtype.name,
+                               allowed="types of 8, 16, 32 and 64 bits; pairs of 4 bits as uint8", card=card.name)  # fmt: skip
     if (src, dst) != ("GM", "UB"):
         raise ParameterError(
             f"{API}: NDDMA runs from GM to UB", field="path", value=f"{src}-{dst}", allowed="GM-UB", card=card.name
         )
     _, path = route(API, src, dst, card)
-    loops = _loops(params.loop_info, dtype, config, card)
-    warnings = _check_config(params, dtype, config, len(loops), card)
+    warnings: list[str] = []
+    loops = _loops(params.loop_info, dtype, config, card, warnings)
+    inside = _check_config(params, dtype, config, len(loops), card, warnings)
     _check_span(loops, card)
     overlap = _check_overlap(loops, card)
     if overlap:
@@ -132,7 +139,7 @@ def build(
         borders = any(x.left or x.right for x in loops)
         if borders and params.constant_value is None:
             warnings.append("pad value not set: the padding is undefined (set constant_value)")
-        pattern = bytes(size) if params.constant_value is None else encode_scalar(params.constant_value, dtype)
+        pattern = bytes(size) if params.constant_value is None else _constant(params.constant_value, dtype)
         steps.extend(_borders(in_bytes, pattern, params.constant_value is None))
     transfer = Transfer(tuple(steps))
     runs, rows = _gm_reads(in_bytes, size, _passes(loops, dtype, config))
@@ -149,7 +156,24 @@ def build(
         warnings=warnings,
     )
     op.gm_runs = runs
-    return op
+    return op if inside is None else _as_words(op, loops, inside)
+
+
+def _as_words(op: Op, loops: Sequence[Loop], inside: tuple[int, int]) -> Op:
+    """`op` with pads inside its 64-bit elements, as the vendor's library makes it of config pads (spec 10.5)."""
+    writes = 2 + sum(inside)
+    for loop in loops:
+        writes *= loop.extent
+    if writes > EXACT_OVERLAP_LIMIT:
+        raise UnsupportedError(f"{API}: NDDMA writes too often over itself with config pads inside 64-bit elements",
+                               field="loop_size", value=writes, allowed=f"<= {EXACT_OVERLAP_LIMIT} words")  # fmt: skip
+    effect = WordsEffect([(2 * x.src, 2 * x.dst, x.size, x.left, x.right) for x in loops], inside)
+    return Op(
+        op.api, op.pipe, op.cost, path=op.path, nbytes=effect.nbytes, effect=effect, reads=op.reads,
+        writes=((0, 0, effect.nbytes),), gm_operand=op.gm_operand, gm_runs=op.gm_runs, aligns=op.aligns, through=op.through,
+        detail=op.detail,
+        warnings=[*op.warnings, "config pads also go inside 64-bit elements, which overlap (as the vendor's library does it)"],
+    )  # fmt: skip
 
 
 def is_aligned(offset: int) -> bool:
@@ -167,7 +191,9 @@ def _refuse(
     )
 
 
-def _loops(info: NdDmaLoopInfo, dtype: DataType, config: NdDmaConfig, card: Card) -> list[Loop]:
+def _loops(
+    info: NdDmaLoopInfo, dtype: DataType, config: NdDmaConfig, card: Card, warnings: list[str]
+) -> list[Loop]:
     """Checked loops, innermost first, strides in elements, config pads applied."""
     columns: list[tuple[int, ...]] = [getattr(info, field) for field in _FIELDS]
     sizes = columns[2]
@@ -178,14 +204,13 @@ def _loops(info: NdDmaLoopInfo, dtype: DataType, config: NdDmaConfig, card: Card
     # 64-bit elements run as pairs of 32-bit words: strides double on their way into the registers (spec 10.5).
     halve = 2 if dtype.bits == 64 else 1
     limits = ((0, 2**40 // halve - 1), (0, 2**20 // halve - 1), (1, 2**20 - 1), (0, 255), (0, 255))
-    for field, column, (lo, hi) in zip(_FIELDS, columns, limits, strict=True):
+    for place, (field, (lo, hi)) in enumerate(zip(_FIELDS, limits, strict=True)):
+        column = columns[place]
         if len(column) != len(sizes):
             raise _refuse(
                 field, column, f"{len(sizes)} dimensions, as loop_size has", card, "has a wrong number of dimensions"
             )
-        for index, value in enumerate(column):
-            if not lo <= value <= hi:
-                raise _refuse(field, value, f"{lo}..{hi}", card, index=index)
+        columns[place] = tuple(_fitted(field, index, value, lo, hi, card, warnings) for index, value in enumerate(column))
     pads = []
     for field, own in (("loop_lp_size", columns[3]), ("loop_rp_size", columns[4])):
         common = getattr(config, field)
@@ -195,22 +220,50 @@ def _loops(info: NdDmaLoopInfo, dtype: DataType, config: NdDmaConfig, card: Card
     return [Loop(*five) for five in zip(*columns[:3], *pads, strict=True)]
 
 
-def _check_config(params: NdDmaParams, dtype: DataType, config: NdDmaConfig, dim: int, card: Card) -> list[str]:
-    """What 64-bit types exclude (spec 10.5), and settings without effect."""
-    warnings = []
+def _fitted(field: str, index: int, value: int, lo: int, hi: int, card: Card, warnings: list[str]) -> int:
+    """One number of a list inside its range, as `base.taken` does it for a field."""
+    if card.wrap and not lo <= value <= hi:
+        kept = low_bits(value, hi.bit_length())
+        if kept != value:
+            warnings.append(f"{field}[{index}] = {value} does not fit its {hi.bit_length()} bits and becomes {kept}")
+            value = kept
+    if not lo <= value <= hi:
+        raise _refuse(field, value, f"{lo}..{hi}", card, index=index)
+    return value
+
+
+def _constant(value: float | int, dtype: DataType) -> bytes:
+    try:
+        return constant_bytes(value, dtype)
+    except ParameterError as error:
+        error.field = "constant_value"
+        raise
+
+
+def _check_config(
+    params: NdDmaParams, dtype: DataType, config: NdDmaConfig, dim: int, card: Card, warnings: list[str]
+) -> tuple[int, int] | None:
+    """What 64-bit types exclude (spec 10.5), and settings without effect.
+
+    The pads that the vendor's library also puts inside 64-bit elements, None where it does not or pages are followed.
+    """
     if config.asc_optimize:
         warnings.append("asc_optimize is reserved and has no effect")
     if dtype.bits != 64:
-        return warnings
+        return None
     if config.is_nearest_value_mode:
         raise _refuse("is_nearest_value_mode", True, "False for 64-bit types", card, "is not offered")
     if params.constant_value:
         raise _refuse("constant_value", params.constant_value, "0 for 64-bit types", card)
-    if dim < MAX_DIM and any(pad not in (0, UNSET_PAD) for pad in (config.loop_lp_size, config.loop_rp_size)):
-        warnings.append(
-            "the vendor's library applies config pads inside 64-bit elements too: give the pads per dimension"
-        )
-    return warnings
+    inside = tuple(0 if pad == UNSET_PAD else pad for pad in (config.loop_lp_size, config.loop_rp_size))
+    if dim == MAX_DIM or not any(inside):
+        return None
+    if card.quirk("nddma-b64-config-pads"):
+        return inside[0], inside[1]
+    warnings.append(
+        "the vendor's library applies config pads inside 64-bit elements too: give the pads per dimension"
+    )
+    return None
 
 
 def _check_span(loops: Sequence[Loop], card: Card) -> None:

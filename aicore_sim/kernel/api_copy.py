@@ -5,33 +5,35 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from aicore_sim.cards import Card
-from aicore_sim.dtypes import DataType
+from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
+from aicore_sim.instructions import bias_table, loop_mode, nd2nz, nd2nz_local, nddma, nz2nd, slices
 from aicore_sim.instructions import data_copy as blocks
-from aicore_sim.instructions import data_copy_pad as pads
-from aicore_sim.instructions import nd2nz, nddma
 from aicore_sim.instructions.base import Op, Pipe, ScalarWork
-from aicore_sim.instructions.data_copy import DataCopyParams
-from aicore_sim.instructions.data_copy_pad import (
-    DataCopyExtParams,
-    DataCopyPadExtParams,
-    DataCopyPadParams,
-    PadRegister,
-)
+from aicore_sim.instructions.data_copy import DataCopyEnhancedParams, DataCopyParams
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
 from aicore_sim.instructions.nddma import DEFAULT_CONFIG, NdDmaConfig, NdDmaParams
+from aicore_sim.instructions.nz2nd import Nz2NdParamsFull
 from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.slices import SliceInfo
+from aicore_sim.kernel.api_copy_pad import NOP, active_loop, note_unused_strides, refuse_types
 from aicore_sim.kernel.context import Recorder, current
-from aicore_sim.kernel.enums import PaddingMode, TPosition
-from aicore_sim.kernel.program import Kind
+from aicore_sim.kernel.copy_cores import of_vector_core, operands
 
-__all__ = ["data_copy", "data_copy_pad", "nd_dma_dci", "set_pad_value"]
+__all__ = ["data_copy", "data_copy_l1_to_ub", "nd_dma_dci"]
 
 Builder = Callable[[Any, Any, DataType, str, str, Card], Op | None]
-_NOP = "moves nothing: a count or length is 0, or less than one block"
+
+
+class Slices(NamedTuple):
+    """The slice lists of a call, destination first, and how many of their dimensions count."""
+
+    dst: tuple[SliceInfo, ...]
+    src: tuple[SliceInfo, ...]
+    dim_value: int
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,27 @@ def _count(count: Any, option: Any, dtype: DataType, src: str, dst: str, card: C
 
 
 def _blocks(params: Any, option: Any, dtype: DataType, src: str, dst: str, card: Card) -> Op | None:
+    _check_enhanced(option, card)
     return blocks.build(params, dtype, src, dst, card)
 
 
+def _check_enhanced(option: Any, card: Card) -> None:
+    if option is None:
+        return
+    if not isinstance(option, DataCopyEnhancedParams):
+        raise ParameterError("data_copy: DataCopyParams may be followed by DataCopyEnhancedParams", field="enhanced_params",
+                             value=type(option).__name__, allowed="DataCopyEnhancedParams")  # fmt: skip
+    blocks.check_enhanced(option, card)
+
+
 def _nd2nz(params: Any, option: Any, dtype: DataType, src: str, dst: str, card: Card) -> Op | None:
+    if option and (src, dst) != ("GM", "L1"):
+        raise UnsupportedError("data_copy: SmallC0 mode is offered from GM to L1", field="enable_small_c0", value=True,
+                               allowed="False", card=card.name)  # fmt: skip
+    if (src, dst) == ("GM", "UB"):
+        return nd2nz_local.build_to_ub(params, dtype, card)
+    if (src, dst) == ("UB", "L1"):
+        return nd2nz_local.build_to_l1(params, dtype, card)
     return nd2nz.build_nd(params, dtype, src, dst, card, bool(option))
 
 
@@ -71,33 +90,41 @@ def _nddma(params: Any, option: Any, dtype: DataType, src: str, dst: str, card: 
     return nddma.build(params, dtype, src, dst, card, option)
 
 
+def _nz2nd(params: Any, option: Any, dtype: DataType, src: str, dst: str, card: Card) -> Op | None:
+    if (src, dst) != ("UB", "GM"):
+        raise UnsupportedError("data_copy: Nz2NdParamsFull goes with copies from UB to GM", field="path",
+                               value=f"{src}-{dst}", allowed="UB-GM", card=card.name)  # fmt: skip
+    return nz2nd.build(params, dtype, card)
+
+
+def _slices(params: Any, option: Any, dtype: DataType, src: str, dst: str, card: Card) -> Op | None:
+    return slices.build(params.dst, params.src, params.dim_value, dtype, src, dst, card)
+
+
 FORMS: dict[type, Form] = {
     int: Form("count", _count),
-    DataCopyParams: Form("repeat_params", _blocks),
+    DataCopyParams: Form("repeat_params", _blocks, "enhanced_params"),
     Nd2NzParams: Form("intri_params", _nd2nz, "enable_small_c0", False),
     Dn2NzParams: Form("intri_params", _dn2nz, "enable_small_c0", False),
     NdDmaParams: Form("params", _nddma, "config", DEFAULT_CONFIG),
+    Nz2NdParamsFull: Form("intri_params", _nz2nd),
+    Slices: Form("", _slices),
 }
-_KEYWORDS = tuple(dict.fromkeys(("params", *(form.keyword for form in FORMS.values()))))
-# Forms of the API that this version does not model, by struct or keyword.
-_LATER = (
-    "DataCopyEnhancedParams",
-    "DataCopyCO12DstParams",
-    "Nz2NdParamsFull",
-    "SliceInfo",
-    "enhanced_params",
-    "slice_list1",
-    "slice_list2",
-    "dim_value",
-    "nd2nz_params",
-)
+_KEYWORDS = tuple(dict.fromkeys(("params", *(form.keyword for form in FORMS.values() if form.keyword))))
+_SLICED = ("slice_list1", "slice_list2", "dim_value")
+_HINTED = frozenset({Nd2NzParams, Dn2NzParams})
+"""Forms whose pages list the L2 hints that they take: normal and disable."""
+# Forms of the API that this version does not model, by struct.
+_LATER = ("DataCopyCO12DstParams",)
 
 
 def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
-    """DataCopy: `(dst, src, count)`, or `(dst, src, params)` with DataCopyParams, Nd2Nz-, Dn2Nz- or NdDmaParams.
+    """DataCopy: `(dst, src, count)`, `(dst, src, params)` with DataCopyParams, Nd2Nz-, Dn2Nz-, NdDmaParams or
+    Nz2NdParamsFull, or `(dst, src, slice_list1, slice_list2, dim_value)`, the destination's slices first.
 
-    Keywords as in pyasc: `count`, `repeat_params` (DataCopyParams), `intri_params` (Nd2NzParams, Dn2NzParams), `params`
-    (any struct); NdDmaParams may be followed by `config=NdDmaConfig(...)`, ND2NZ by `enable_small_c0=True`.
+    Keywords as in pyasc: `count`, `repeat_params` (DataCopyParams), `intri_params` (Nd2NzParams, Dn2NzParams,
+    Nz2NdParamsFull), `params` (any struct); DataCopyParams may be followed by `enhanced_params`, NdDmaParams by
+    `config=NdDmaConfig(...)`, ND2NZ by `enable_small_c0=True`.
 
     Raises ParameterError for an argument that no form takes, a field outside its range or tensors of different types,
     UnsupportedError for a form, path or type that the card or this version lacks, AlignmentError and OutOfBoundsError
@@ -106,34 +133,43 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     rec = current()
     here = rec.buffers
     if (dst.kind != "GM" and dst.kind not in here) or (src.kind != "GM" and src.kind not in here):
-        _elsewhere(rec, "data_copy", dst, src)
-        return
+        found = operands(rec, "data_copy", dst, src)
+        if found is None:
+            return
+        dst, src = found
     if len(args) == 1 and not kwargs:
         params, option = args[0], None
     else:
         params, option = _arguments(args, kwargs)
-    is_nddma = type(params) is NdDmaParams
+    kind = type(params)
+    is_nddma = kind is NdDmaParams
     # 0.0 and -0.0 are equal but not the same padding.
     sign = str(params.constant_value) if is_nddma else ""
-    key = ("data_copy", params, option, sign, dst.dtype.name, src.dtype.name, dst.kind, src.kind)
+    loop = None if is_nddma else active_loop(rec, dst, src)
+    key = ("data_copy", params, option, sign, dst.dtype.name, src.dtype.name, dst.kind, src.kind, loop)
     try:
         op = rec.ops.get(key)
     except TypeError:
         _refuse_struct("data_copy", params)
     if op is None:
-        op = _build(params, option, dst, src, rec.card)
+        op = _build(params, option, dst, src, rec)
         if op is None:
-            rec.session.warn(f"DataCopy {_NOP}", rec.line())
+            rec.session.warn(f"DataCopy {NOP}", rec.line())
             return
+        if loop is not None:
+            op = loop_mode.looped(op, loop)
         rec.ops[key] = op
     if is_nddma and not nddma.is_aligned(dst.offset):
         rec.session.warn(
             "DataCopy: NDDMA destination is not 32 B aligned; the general rule for UB asks for it", rec.line()
         )
+    if kind in _HINTED and src.kind == "GM" and src.l2_hint not in ("", "disable"):
+        rec.session.warn(f"DataCopy: {kind.__name__} takes the L2 hints normal and disable, not {src.l2_hint}", rec.line())
     rec.emit(op, dst, src)
 
 
-def _build(params: Any, option: Any, dst: Any, src: Any, card: Card) -> Op | None:
+def _build(params: Any, option: Any, dst: Any, src: Any, rec: Recorder) -> Op | None:
+    card = rec.card
     form = FORMS.get(type(params))
     if form is None:
         if not hasattr(params, "__index__"):
@@ -144,15 +180,21 @@ def _build(params: Any, option: Any, dst: Any, src: Any, card: Card) -> Op | Non
             f"data_copy: {type(params).__name__} takes no further argument", field="arguments", value=option
         )
     if src.dtype is not dst.dtype:
-        _refuse_types("data_copy", dst, src)
-    return form.build(params, form.default if option is None else option, dst.dtype, src.kind, dst.kind, card)
+        if (src.kind, dst.kind) == ("L1", "BT") and isinstance(params, (int, DataCopyParams)):
+            _check_enhanced(option, card)
+            return bias_table.build(params, src.dtype, dst.dtype, card)
+        refuse_types("data_copy", dst, src)
+    op = form.build(params, form.default if option is None else option, dst.dtype, src.kind, dst.kind, card)
+    if op is not None and type(params) is DataCopyParams:
+        reach = {field: getattr(params, field) * BLOCK_BYTES for field in ("src_stride", "dst_stride")}
+        note_unused_strides(rec, params, reach, dst, src)
+    return op
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """Parameters and template parameter of a call in any spelling. Raises as `data_copy` says."""
-    for given in (*kwargs, *(type(arg).__name__ for arg in args)):
-        if given in _LATER:
-            raise UnsupportedError(f"data_copy: this form ({given}) is not in this version", field=given)
+    if (len(args) > 1 and isinstance(args[0], (list, tuple))) or not kwargs.keys().isdisjoint(_SLICED):
+        return _sliced(args, kwargs), None
     rest = dict(kwargs)
     names = [name for name in _KEYWORDS if name in rest]
     values = [*args, *(rest.pop(name) for name in names)]
@@ -160,12 +202,9 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]
     if form is not None and form.option in rest:
         values.append(rest.pop(form.option))
     if rest or not 1 <= len(values) <= 2 or len(names) > 1:
-        if len(args) == 3:
-            raise UnsupportedError(
-                "data_copy: the sliced form is not in this version", field="arguments", value=len(args)
-            )
         raise ParameterError(
-            "data_copy takes (dst, src, count) or (dst, src, params[, option])",
+            "data_copy takes (dst, src, count), (dst, src, params[, option]) or"
+            " (dst, src, slice_list1, slice_list2, dim_value)",
             field="arguments",
             value=", ".join(rest) or f"{len(values)} arguments",
             allowed=", ".join(_KEYWORDS),
@@ -180,89 +219,53 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]
     return values[0], values[1] if len(values) == 2 else None
 
 
-# ---- data_copy_pad --------------------------------------------------------------------------------------------------
-_PAD_OF: dict[type, type[DataCopyPadExtParams | DataCopyPadParams]] = {
-    DataCopyExtParams: DataCopyPadExtParams,
-    DataCopyParams: DataCopyPadParams,
-}
+def _sliced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Slices:
+    """The sliced form; dim_value is 1 unless given, as in C++. What the lists hold is checked when the Op is built."""
+    given: dict[str, Any] = dict(zip(_SLICED, args, strict=False)) | kwargs
+    given.setdefault("dim_value", 1)
+    if len(given) != len(_SLICED) or len(args) + len(kwargs) > len(_SLICED) or "slice_list2" not in given:
+        raise ParameterError("data_copy of slices takes (dst, src, slice_list1, slice_list2, dim_value)", field="arguments",
+                             value=", ".join(kwargs) or f"{len(args)} arguments", allowed=", ".join(_SLICED))  # fmt: skip
+    for name in _SLICED[:2]:
+        if not isinstance(given[name], (list, tuple)):
+            raise ParameterError(f"data_copy: {name} is a list of SliceInfo", field=name, value=type(given[name]).__name__,
+                                 allowed="a list of SliceInfo")  # fmt: skip
+    return Slices(tuple(given["slice_list1"]), tuple(given["slice_list2"]), given["dim_value"])
 
 
-def data_copy_pad(
-    dst: Any, src: Any, data_copy_params: Any, pad_params: Any = None, *, mode: PaddingMode | None = None
-) -> None:
-    """DataCopyPad: GM -> UB `(dst, src, data_copy_params, pad_params)`, UB -> GM `(dst, src, data_copy_params)`.
+# ---- L1 to UB ---------------------------------------------------------------------------------------------------------
+def data_copy_l1_to_ub(dst: Any, src: Any, params: Any, sub_block_id: int = 0) -> None:
+    """DataCopyL1ToUB: `(dst, src, count)` or `(dst, src, DataCopyParams)`, from the L1 of a cube core into the UB of the
+    vector core `sub_block_id` of its group, at the address of `dst`.
 
-    DataCopyExtParams goes with DataCopyPadExtParams, DataCopyParams (block_len in bytes) with DataCopyPadParams. `mode`
-    is a template parameter of 950. An is_pad call leaves its value in the register of `set_pad_value`. Raises as
-    `data_copy`.
+    Issued by the cube core on MTE1, in mix kernels 1:2 of 950 only; the vector core learns of it by a cross-core flag.
+    Raises as `data_copy`.
     """
     rec = current()
-    here = rec.buffers
-    if (dst.kind != "GM" and dst.kind not in here) or (src.kind != "GM" and src.kind not in here):
-        _elsewhere(rec, "data_copy_pad", dst, src)
+    if not rec.on_aic:
         return
-    register: PadRegister | None = rec.state.get("pad_value")
-    # 0.0 and -0.0 are equal but not the same padding.
-    sign = str(getattr(pad_params, "padding_value", ""))
-    types = (dst.dtype.name, src.dtype.name)
-    key = ("data_copy_pad", data_copy_params, pad_params, sign, register, mode, types, dst.kind, src.kind)
+    key = ("data_copy_l1_to_ub", params, dst.dtype, src.dtype, dst.kind, src.kind)
     op = rec.ops.get(key)
     if op is None:
-        op = _build_pad(dst, src, data_copy_params, pad_params, register, mode, rec.card)
-        if op is None:
-            rec.session.warn(f"DataCopyPad {_NOP}", rec.line())
-            return
+        blocks.route("DataCopyL1ToUB", src.kind, dst.kind, rec.card)
+        if (src.kind, dst.kind) != ("L1", "UB"):
+            raise UnsupportedError("data_copy_l1_to_ub copies from L1 to UB", field="path", value=f"{src.kind}-{dst.kind}",
+                                   allowed="L1-UB; data_copy for other paths", card=rec.card.name)  # fmt: skip
+        if src.dtype is not dst.dtype:
+            refuse_types("data_copy_l1_to_ub", dst, src)
+        if isinstance(params, DataCopyParams):
+            op = blocks.build(params, dst.dtype, src.kind, dst.kind, rec.card)
+        elif hasattr(params, "__index__"):
+            op = blocks.build_count(operator.index(params), dst.dtype, src.kind, dst.kind, rec.card)
+        else:
+            raise ParameterError("data_copy_l1_to_ub takes (dst, src, count) or (dst, src, params)", field="params",
+                                 value=type(params).__name__, allowed="int, DataCopyParams")  # fmt: skip
+        assert op is not None
         rec.ops[key] = op
-    rec.emit(op, dst, src)
-    if pad_params is not None and pad_params.is_pad:
-        rec.state["pad_value"] = pads.left_register(pad_params)
+    rec.emit(op, of_vector_core(rec, "data_copy_l1_to_ub", dst, sub_block_id), src)
 
 
-def _build_pad(
-    dst: Any, src: Any, params: Any, pad: Any, register: PadRegister | None, mode: PaddingMode | None, card: Card
-) -> Op | None:
-    partner = _PAD_OF.get(type(params))
-    if partner is None:
-        _refuse_struct("data_copy_pad", params)
-    if src.dtype is not dst.dtype:
-        _refuse_types("data_copy_pad", dst, src)
-    if pad is not None and type(pad).__name__ == "Nd2NzParams":
-        raise UnsupportedError("data_copy_pad: UB to L1 (nd2nz_params) is not in this version", field="nd2nz_params")
-    if mode is not None and card.npu_arch != blocks.ARCH_950:
-        raise UnsupportedError(
-            "data_copy_pad: this card has no PaddingMode", field="mode", value=int(mode), card=card.name
-        )
-    chosen = int(PaddingMode.Normal if mode is None else mode)
-    if dst.kind == "GM":
-        if pad is not None:
-            raise ParameterError(
-                "data_copy_pad: UB to GM takes no padding", field="pad_params", value=type(pad).__name__
-            )
-        return pads.build_out(params, chosen, dst.dtype, src.kind, dst.kind, card)
-    if not isinstance(pad, partner):
-        raise ParameterError(
-            f"data_copy_pad: GM to UB with {type(params).__name__} takes a {partner.__name__}",
-            field="pad_params",
-            value=type(pad).__name__,
-            allowed=partner.__name__,
-        )
-    return pads.build_in(params, pad, register, chosen, dst.dtype, src.kind, dst.kind, card)
-
-
-def set_pad_value(padding_value: float, pos: TPosition = TPosition.MAX) -> None:
-    """SetPadValue: what later data_copy_pad calls without is_pad put into padding and dummy bytes.
-
-    A register of the vector core, kept until set again (spec api_semantics.md 9.2). Raises UnsupportedError on cards
-    without it.
-    """
-    rec = current()
-    if not rec.on_aiv:
-        return
-    check_offer(rec.card, "SetPadValue", "", None)
-    rec.state["pad_value"] = pads.set_register(padding_value)
-    rec.control(Kind.MODE, Pipe.S, ("pad_value", padding_value))
-
-
+# ---- NDDMA cache ----------------------------------------------------------------------------------------------------
 def nd_dma_dci() -> None:
     """NdDmaDci: invalidate this vector core's whole NDDMA cache, in order with its MTE2 queue (spec coherence.md 6).
 
@@ -278,45 +281,6 @@ def nd_dma_dci() -> None:
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------
-def _elsewhere(rec: Recorder, api: str, dst: Any, src: Any) -> None:
-    """A copy whose buffer is not on this core: the other kind of core of a mix kernel has it (spec 7.5, 10.1).
-
-    Raises ParameterError for a tensor without memory, UnsupportedError for copies that join two cores. A kernel without
-    cores of the other kind warns, for the copy takes place nowhere.
-    """
-    for field, tensor in (("dst", dst), ("src", src)):
-        if not tensor.kind:
-            raise ParameterError(f"{api}: the tensor has no memory yet", field=field, value="unbound LocalTensor")
-    kinds = {dst.kind, src.kind}
-    if "UB" in kinds and not kinds & {"GM"} and kinds != {"UB"}:
-        known = "copies between UB and L1 of different cores are not in this version"
-        raise UnsupportedError(
-            f"{api}: {known if 'L1' in kinds else 'no path joins these buffers'}",
-            field="path",
-            value=f"{src.kind}-{dst.kind}",
-            card=rec.card.name,
-        )
-    if not rec.mix:
-        away = dst.kind if dst.kind != "GM" and dst.kind not in rec.buffers else src.kind
-        rec.session.warn(f"{api}: moves nothing, the cores of this kernel have no {away}", rec.line(3))
-
-
-def _refuse_types(api: str, dst: Any, src: Any) -> NoReturn:
-    if dst.kind == "BT":
-        raise UnsupportedError(
-            f"{api}: conversion on the way to BT is not in this version",
-            field="dtype",
-            value=f"{src.dtype} to {dst.dtype}",
-            allowed="equal types",
-        )
-    raise ParameterError(
-        f"{api}: source and destination have different element types",
-        field="dtype",
-        value=f"{src.dtype} to {dst.dtype}",
-        allowed="equal types (reinterpret_cast)",
-    )
-
-
 def _refuse_struct(api: str, params: Any) -> NoReturn:
     name = type(params).__name__
     if name in _LATER:

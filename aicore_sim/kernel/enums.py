@@ -8,7 +8,7 @@ from aicore_sim.instructions.base import Pipe
 
 __all__ = [
     "CMPMODE", "AtomicDtype", "AtomicOp", "BlockMode", "CO2Layout", "CacheLine", "CacheMode", "CacheRwMode",
-    "CubeFormat", "DataFormat", "DcciDst", "DeqScale", "GatherMaskMode", "HardEvent", "Hardware", "KernelType",
+    "CubeFormat", "DataCopyMVType", "DataFormat", "DcciDst", "DeqScale", "GatherMaskMode", "HardEvent", "Hardware", "KernelType",
     "MaskMode", "MemDsbT", "NpuArch", "PaddingMode", "PipeID", "QuantModes", "ReduceOrder", "RoundMode", "SelMode",
     "TPosition", "TransposeType", "pad_t",
 ]  # fmt: skip
@@ -174,6 +174,13 @@ class PaddingMode(IntEnum):
 
     Normal = 0
     Compact = 1
+
+
+class DataCopyMVType(IntEnum):
+    """Directions of loop mode on 950 (spec api_semantics.md 9.5)."""
+
+    UB_TO_OUT = 0
+    OUT_TO_UB = 1
 
 
 class CacheMode(IntEnum):

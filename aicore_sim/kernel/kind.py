@@ -23,9 +23,9 @@ CUBE_APIS = frozenset({
     "load_image_to_local", "mmad", "mmad_mx", "mmad_with_sparse", "fixpipe", "set_fix_pipe_config",
     "set_fix_pipe_pre_quant_flag",
     "set_fixpipe_nz2nd_flag", "set_load_data_boundary", "set_load_data_padding_value", "set_load_data_repeat",
-    "set_load_data_repeat_with_stride", "set_fmatrix", "set_hf32_mode", "set_hf32_trans_mode", "set_mm_layout_transform",
-    "set_mm_row_major", "set_mm_column_major", "set_aipp_functions", "init_const_value", "fill", "broadcast_vec_to_mm",
-    "load_unzip_index",
+    "broadcast_vec_to_mm", "data_copy_l1_to_ub", "fill", "init_const_value", "load_unzip_index",
+    "set_aipp_functions", "set_fmatrix", "set_hf32_mode", "set_hf32_trans_mode", "set_load_data_repeat_with_stride",
+    "set_mm_column_major", "set_mm_layout_transform", "set_mm_row_major",
 })  # fmt: skip
 CUBE_TYPES = frozenset({
     "LoadData2DParams", "LoadData2DParamsV2", "LoadData3DParamsV1", "LoadData3DParamsV2", "LoadData3DParamsV2Pro",

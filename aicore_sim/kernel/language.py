@@ -35,7 +35,7 @@ from aicore_sim.dtypes import (
     void,
 )
 from aicore_sim.instructions import fixpipe as _fixpipe
-from aicore_sim.instructions.data_copy import DataCopyParams
+from aicore_sim.instructions.data_copy import DataCopyEnhancedParams, DataCopyParams
 from aicore_sim.instructions.data_copy_pad import DataCopyExtParams, DataCopyPadExtParams, DataCopyPadParams
 from aicore_sim.instructions.fixpipe import *
 from aicore_sim.instructions.init_const_value import InitConstValueParams
@@ -43,12 +43,16 @@ from aicore_sim.instructions.load_data_2d import LoadData2DParams
 from aicore_sim.instructions.load_data_2d_mx import LoadData2DMxParams
 from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2
 from aicore_sim.instructions.load_transpose import LoadData2dTransposeParams, LoadData2dTransposeParamsV2
+from aicore_sim.instructions.loop_mode import LoopModeParams
 from aicore_sim.instructions.mmad import MmadParams
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
 from aicore_sim.instructions.nddma import MultiCopyLoopInfo, MultiCopyParams, NdDmaConfig, NdDmaLoopInfo, NdDmaParams
+from aicore_sim.instructions.nz2nd import Nz2NdParamsFull
+from aicore_sim.instructions.slices import SliceInfo
 from aicore_sim.kernel import absent as _absent
 from aicore_sim.kernel import allocator as _allocator
 from aicore_sim.kernel import api_copy as _copy
+from aicore_sim.kernel import api_copy_pad as _copy_pad
 from aicore_sim.kernel import api_cube as _cube
 from aicore_sim.kernel import api_load as _load
 from aicore_sim.kernel import api_load_3d as _load_3d
@@ -66,6 +70,7 @@ from aicore_sim.kernel import values as _values
 from aicore_sim.kernel.absent import *
 from aicore_sim.kernel.allocator import *
 from aicore_sim.kernel.api_copy import *
+from aicore_sim.kernel.api_copy_pad import *
 from aicore_sim.kernel.api_cube import *
 from aicore_sim.kernel.api_load import *
 from aicore_sim.kernel.api_load_3d import *
@@ -82,10 +87,11 @@ from aicore_sim.kernel.tensor import *
 from aicore_sim.kernel.values import *
 
 __all__ = [
-    "DataCopyExtParams", "DataCopyPadExtParams", "DataCopyPadParams", "DataCopyParams", "DataType", "Dn2NzParams",
-    "InitConstValueParams", "LoadData2DMxParams", "LoadData2DParams", "LoadData2DParamsV2", "LoadData2dTransposeParams",
-    "LoadData2dTransposeParamsV2", "MmadParams", "MultiCopyLoopInfo",
-    "MultiCopyParams", "Nd2NzParams", "NdDmaConfig", "NdDmaLoopInfo", "NdDmaParams", "bfloat16", "double", "float16",
+    "DataCopyEnhancedParams", "DataCopyExtParams", "DataCopyPadExtParams", "DataCopyPadParams", "DataCopyParams",
+    "DataType", "Dn2NzParams", "InitConstValueParams", "LoadData2DMxParams", "LoadData2DParams",
+    "LoadData2DParamsV2", "LoadData2dTransposeParams", "LoadData2dTransposeParamsV2", "LoopModeParams",
+    "MmadParams", "MultiCopyLoopInfo", "MultiCopyParams", "Nd2NzParams", "NdDmaConfig", "NdDmaLoopInfo",
+    "NdDmaParams", "Nz2NdParamsFull", "SliceInfo", "bfloat16", "double", "float16",
     "float32", "float64", "float_", "fp4x2_e1m2", "fp4x2_e2m1", "fp8_e4m3fn", "fp8_e5m2", "fp8_e8m0", "half",
     "hifloat8", "int4", "int8", "int16", "int32", "int64", "int_", "uint8", "uint16", "uint32", "uint64", "void",
 ]  # fmt: skip
@@ -95,6 +101,7 @@ __all__ += _arrays.__all__
 __all__ += _auto_tensor.__all__
 __all__ += _bit_mode_2d.__all__
 __all__ += _copy.__all__
+__all__ += _copy_pad.__all__
 __all__ += _cube.__all__
 __all__ += _enums.__all__
 __all__ += _fixpipe.__all__

@@ -22,7 +22,7 @@ from aicore_sim.instructions.data_copy_pad import (
     build_out,
     set_register,
 )
-from aicore_sim.kernel.api_copy import data_copy_pad, set_pad_value
+from aicore_sim.kernel.api_copy_pad import data_copy_pad, set_pad_value
 from aicore_sim.kernel.enums import PaddingMode
 from tests.instructions.copy_helpers import Tensor, card, changed, noise, perform, recording
 
@@ -309,8 +309,11 @@ def test_what_a_card_lacks() -> None:
     assert stage.recorder.program == []
     with pytest.raises(UnsupportedError):
         load(DataCopyExtParams(1, 8), padding("int64"), "int64", "atlas_200i")
-    with pytest.raises(UnsupportedError, match="this version"):
-        build_in(DataCopyExtParams(1, 8), padding("half"), None, 0, DataType("half"), "GM", "L1", card("atlas_350"))
+    for on in ("atlas_a2", "atlas_a3", "atlas_200i"):
+        with pytest.raises(UnsupportedError, match="GM to L1"):
+            build_in(DataCopyExtParams(1, 8), padding("half"), None, 0, DataType("half"), "GM", "L1", card(on))
+    with pytest.raises(UnsupportedError, match="UB to UB"):
+        build_in(DataCopyExtParams(1, 8), padding("half"), None, 0, DataType("half"), "UB", "UB", card("atlas_350"))
     with pytest.raises(ParameterError, match="mode"):
         load(DataCopyExtParams(1, 8), padding("half"), mode=2)
 

@@ -240,8 +240,8 @@ def test_cards_and_types_without_it() -> None:
     with pytest.raises(UnsupportedError):
         build(PLAIN, "fp8_e5m2", "atlas_a2")
     assert build(PLAIN, "fp8_e5m2", "atlas_350") is not None
-    with pytest.raises(UnsupportedError, match="only"):
-        build_nd(PLAIN, DataType("half"), "GM", "UB", card("atlas_350"))
+    with pytest.raises(UnsupportedError, match="GM-L1"):
+        build_dn(PLAIN_DN, DataType("half"), "GM", "UB", card("atlas_350"))
 
 
 @pytest.mark.parametrize("params", [Nd2NzParams(2, 3, 3, 30, 5, 0, 0, 16), Dn2NzParams(2, 3, 3, 30, 5, 0, 0, 16)])

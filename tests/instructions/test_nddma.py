@@ -340,8 +340,9 @@ def test_only_the_card_that_has_it() -> None:
         assert caught.value.card == name
         assert stage.ops == []
     with pytest.raises(UnsupportedError) as caught:
-        make(loops(1, 1, 8), "fp8_e5m2")
+        make(loops(1, 1, 8), "fp4x2_e2m1")
     assert caught.value.field == "dtype"
+    assert make(loops(1, 1, 8), "fp8_e5m2").nbytes == 8
     with pytest.raises(ParameterError, match="GM to UB"):
         build(loops(1, 1, 8), DataType("half"), "UB", "GM", card("atlas_350"))
 
