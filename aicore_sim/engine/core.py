@@ -28,7 +28,7 @@ PIPES_OF = {
     "core": tuple(Pipe),
 }
 BUFFERS_OF = {
-    "aic": ("L1", "L0A", "L0B", "L0C", "BT", "FB"),
+    "aic": ("L1", "L0A", "L0B", "L0C", "BT", "FB", "L0AMX", "L0BMX"),
     "aiv": ("UB",),
     "core": ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB"),
 }
@@ -52,6 +52,7 @@ class Core:
             name: Buffer(name, int(card.value(f"buffers.{name}.size")), uid=index * 16 + i, label=f"{label} {name}",
                          data=machine.data)
             for i, name in enumerate(BUFFERS_OF[kind])
+            if name in card.buffers
         }  # fmt: skip
         self.units: list[PipeUnit | None] = [None] * len(Pipe)
         for pipe in pipes:

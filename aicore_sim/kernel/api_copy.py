@@ -21,10 +21,12 @@ from aicore_sim.instructions.data_copy_pad import (
     DataCopyPadParams,
     PadRegister,
 )
+from aicore_sim.instructions.fixpipe import DataCopyCO12DstParams
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
 from aicore_sim.instructions.nddma import DEFAULT_CONFIG, NdDmaConfig, NdDmaParams
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.kernel.context import Recorder, current
+from aicore_sim.kernel.cube_registers import copy_from_l0c
 from aicore_sim.kernel.enums import PaddingMode, TPosition
 from aicore_sim.kernel.program import Kind
 
@@ -82,7 +84,6 @@ _KEYWORDS = tuple(dict.fromkeys(("params", *(form.keyword for form in FORMS.valu
 # Forms of the API that this version does not model, by struct or keyword.
 _LATER = (
     "DataCopyEnhancedParams",
-    "DataCopyCO12DstParams",
     "Nz2NdParamsFull",
     "SliceInfo",
     "enhanced_params",
@@ -112,6 +113,9 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
         params, option = args[0], None
     else:
         params, option = _arguments(args, kwargs)
+    if type(params) is DataCopyCO12DstParams:
+        copy_from_l0c(rec, dst, src, params)
+        return
     is_nddma = type(params) is NdDmaParams
     # 0.0 and -0.0 are equal but not the same padding.
     sign = str(params.constant_value) if is_nddma else ""

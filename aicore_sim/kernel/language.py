@@ -52,6 +52,7 @@ from aicore_sim.kernel import api_load as _load
 from aicore_sim.kernel import api_vector as _vector
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
+from aicore_sim.kernel import cube_registers as _cube_registers
 from aicore_sim.kernel import enums as _enums
 from aicore_sim.kernel import framework as _framework
 from aicore_sim.kernel import scalar as _scalar
@@ -67,6 +68,7 @@ from aicore_sim.kernel.api_load import *
 from aicore_sim.kernel.api_vector import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
+from aicore_sim.kernel.cube_registers import *
 from aicore_sim.kernel.enums import *
 from aicore_sim.kernel.framework import *
 from aicore_sim.kernel.scalar import *
@@ -88,6 +90,7 @@ __all__ += _arrays.__all__
 __all__ += _auto_tensor.__all__
 __all__ += _copy.__all__
 __all__ += _cube.__all__
+__all__ += _cube_registers.__all__
 __all__ += _enums.__all__
 __all__ += _fixpipe.__all__
 __all__ += _framework.__all__
