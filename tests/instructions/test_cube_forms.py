@@ -91,7 +91,8 @@ def test_the_order_of_fractals_changes_nothing() -> None:
         assert half_product(row, setup)[0] == 120
     stage = half_product(row)[1]
     for call, field in ((lambda: regs.set_mm_layout_transform(2), "mm_layout_mode"),
-                        (lambda: regs.set_hf32_mode(2), "hf32_mode"), (lambda: regs.set_hf32_trans_mode(-1), "trans_mode")):  # fmt: skip
+                        (lambda: regs.set_hf32_mode(2), "hf32_mode"),
+                        (lambda: regs.set_hf32_trans_mode(-1), "trans_mode")):  # fmt: skip
         stage.refuses(call, ParameterError, field)
 
 
@@ -121,7 +122,8 @@ def test_hifloat8_product_by_hand() -> None:
     """14 * 0.5 + 2 * -1 = 5."""
     a, b = np.zeros((16, 32), np.uint8), np.zeros((16, 32), np.uint8)
     a[0, :2], b[0, :2] = (0x2E, 0x10), (0x18, 0x88)
-    stage = Stage("atlas_350", {"a": Place("A2", "hifloat8", a), "b": Place("B2", "hifloat8", b), "c": Place("CO1", "float", 1024)})
+    places = {"a": Place("A2", "hifloat8", a), "b": Place("B2", "hifloat8", b), "c": Place("CO1", "float", 1024)}
+    stage = Stage("atlas_350", places)
     stage.call(lambda: mmad(stage["c"], stage["a"], stage["b"], MmadParams(16, 16, 32)))
     assert stage.bytes("c").view(np.float32)[0] == 5
     assert stage.ops[-1].cost == CubeWork("fp8", 16, 16, 32)
@@ -226,7 +228,8 @@ def test_steps_between_loads_of_a_table(card: str, n: int, out: str, mode: Quant
 
 def test_table_modes_need_a_table_and_others_do_not() -> None:
     stage = Stage("atlas_a2", {"src": Place("CO1", "float", np.ones(256, np.float32)), "dst": Place("GM", "int8", 256),
-                               "table": Place("A1", "uint64", np.full(16, word(1.0), np.uint64)), "l1": Place("A1", "int8", 256)})  # fmt: skip
+                               "table": Place("A1", "uint64", np.full(16, word(1.0), np.uint64)),
+                               "l1": Place("A1", "int8", 256)})  # fmt: skip
     scalar = FixpipeParamsV220(16, 16, 16, 16, QuantModes.QF322B8_PRE, word(2.0))
     table = FixpipeParamsV220(16, 16, 16, 16, QuantModes.VQF322B8_PRE)
     stage.call(lambda: fixpipe(stage["dst"], stage["src"], stage["table"], scalar))
@@ -255,7 +258,8 @@ def test_undefined_words_of_a_table() -> None:
 # ---- registers of DataCopy out of L0C --------------------------------------------------------------------------------
 def test_copy_registers() -> None:
     places = {"src": Place("CO1", "float", np.ones(256, np.float32)), "dst": Place("GM", "int8", 256),
-              "table": Place("C2PIPE2GM", "uint64", np.full(32, word(3.0), np.uint64)), "l1": Place("A1", "uint64", 256)}  # fmt: skip
+              "table": Place("C2PIPE2GM", "uint64", np.full(32, word(3.0), np.uint64)),
+              "l1": Place("A1", "uint64", 256)}  # fmt: skip
     stage = Stage("atlas_a2", places)
     table, scalar = (asc.DataCopyCO12DstParams(16, 16, 16, 16, mode, nz2nd_en=True)
                      for mode in (QuantModes.VQF322B8_PRE, QuantModes.QF322B8_PRE))  # fmt: skip
@@ -283,7 +287,8 @@ def test_clearing_unit_flags() -> None:
 
 @pytest.mark.parametrize("card", CARDS)
 def test_atomic_stores_out_of_l0c(card: str) -> None:
-    stage = Stage(card, {"src": Place("CO1", "float", np.full(256, 1.5, np.float32)), "dst": Place("GM", "half", np.ones(256, np.float16))})
+    stage = Stage(card, {"src": Place("CO1", "float", np.full(256, 1.5, np.float32)),
+                         "dst": Place("GM", "half", np.ones(256, np.float16))})  # fmt: skip
     params = FixpipeParamsV220(16, 16, 16, 16, QuantModes.F322F16)
     stage.call(lambda: set_atomic_add(DataType("half")), lambda: fixpipe(stage["dst"], stage["src"], params),
                lambda: fixpipe(stage["dst"], stage["src"], params), set_atomic_none)  # fmt: skip
@@ -316,6 +321,6 @@ def test_rates_of_two_destinations_and_of_strided_columns(out: str, row: str) ->
                         FixpipeConfig(2), FLOAT, DataType(out), "L1", card)  # fmt: skip
     assert dual is not None and strided is not None
     for op, variant in ((dual, "_dual"), (strided, "_strided")):
-        known = card.has(f"fixpipe.rates.{op.path}.{row}{variant}")
-        assert op.cost == FixWork(op.path, row + (variant if known else ""), 64 * 32 * DataType(out).sizeof())
+        listed = variant == "_strided" or row == "float"  # two destinations have a figure for float only
+        assert op.cost == FixWork(op.path, row + (variant if listed else ""), 64 * 32 * DataType(out).sizeof())
         Timing(card).price(op)
