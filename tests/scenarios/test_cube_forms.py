@@ -62,3 +62,40 @@ def test_one_fixpipe_feeds_two_vector_cores(scaled: bool) -> None:
     product = a.astype(np.float64) @ b.astype(np.float64).T
     # memory starts as zeros: both scales are 2^-127, and what is left of the product rounds to 0
     np.testing.assert_array_equal(out.reshape(32, 32), 0 * product if scaled else product)
+
+
+@asc.jit
+def quantised_behind_mmad(a: asc.GlobalAddress, b: asc.GlobalAddress, words: asc.GlobalAddress, out: asc.GlobalAddress) -> None:
+    """C of 64 x 256, drained 16 rows at a time by Fixpipes with a table that only unit flags order behind Mmad."""
+    tensors = [asc.GlobalTensor() for _ in range(4)]
+    for tensor, address in zip(tensors, (a, b, words, out), strict=True):
+        tensor.set_global_buffer(address)
+    l1a = asc.LocalTensor(asc.float16, asc.TPosition.A1, 0, 1024)
+    l1b = asc.LocalTensor(asc.float16, asc.TPosition.B1, 2048, 4096)
+    table = asc.LocalTensor(asc.uint64, asc.TPosition.A1, 16384, 256)
+    a2 = asc.LocalTensor(asc.float16, asc.TPosition.A2, 0, 1024)
+    b2 = asc.LocalTensor(asc.float16, asc.TPosition.B2, 0, 4096)
+    c = asc.LocalTensor(asc.float32, asc.TPosition.CO1, 0, 64 * 256)
+    for local, tensor, count in ((l1a, tensors[0], 1024), (l1b, tensors[1], 4096), (table, tensors[2], 256)):
+        asc.data_copy(local, tensor, count)
+    for event in (asc.HardEvent.MTE2_MTE1, asc.HardEvent.MTE2_FIX):
+        asc.set_flag(event, 0)
+        asc.wait_flag(event, 0)
+    asc.load_data(a2, l1a, asc.LoadData2DParamsV2(0, 0, 4, 1, 4, 4))
+    asc.load_data(b2, l1b, asc.LoadData2DParamsV2(0, 0, 16, 1, 16, 16))
+    asc.set_flag(asc.HardEvent.MTE1_M, 0)
+    asc.wait_flag(asc.HardEvent.MTE1_M, 0)
+    store = asc.FixpipeParamsArch3510(256, 16, 64, 256, asc.QuantModes.VQF322B8_PRE, unit_flag=3)
+    asc.mmad(c, a2, b2, asc.MmadParams(64, 256, 16, unit_flag=3))
+    for part in range(4):
+        asc.fixpipe(tensors[3][part * 16 * 256], c[part * 256], table, store)
+
+
+def test_unit_flags_do_not_look_at_the_table() -> None:
+    """The table is longer than the 16 rows of a block: taken for a place in L0C it would lower the flags of the next rows."""
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-3, 4, (64, 16)).astype(np.float16), rng.integers(-1, 2, (256, 16)).astype(np.float16)
+    words = np.full(256, int(np.array(2.0, np.float32).view(np.uint32)) | 1 << 46, np.uint64)
+    out = np.zeros((64, 256), np.int8)
+    asc.simulate(quantised_behind_mmad, a.reshape(-1), b.reshape(-1), words, out, card="atlas_350", blocks=1)
+    np.testing.assert_array_equal(out, np.clip(2 * (a.astype(np.int64) @ b.astype(np.int64).T), -128, 127))
