@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from aicore_sim import narrow_floats
 from aicore_sim.errors import ParameterError
 
 BLOCK_BYTES = 32
@@ -151,11 +152,14 @@ def word_type(bits: int) -> np.dtype[Any]:
 def encode_scalar(value: float | int | np.generic, dtype: DataType) -> bytes:
     """Little-endian bytes of `value` as one element (two equal nibbles for 4-bit types).
 
-    Raises ParameterError where the value does not fit an integer type or the type has no numeric conversion here.
+    Floats are rounded: to nearest even, hifloat8 half away from zero; 4-bit floats keep to their largest value. Raises
+    ParameterError where the value does not fit an integer type, where it is no power of two that fp8_e8m0 could round to,
+    and for void.
     """
+    if dtype.name in narrow_floats.NARROW:
+        return _encode_narrow(value, dtype)
     if dtype.np_dtype is None:
-        raise ParameterError("constants of this type are given as raw bytes of the same width", field="dtype",
-                             value=dtype.name)  # fmt: skip
+        raise ParameterError("void has no constants", field="dtype", value=dtype.name)
     if dtype.bits == 4:
         nibble = int(np.asarray(value).astype(dtype.np_dtype).view(np.uint8)) & 0xF
         return bytes([nibble | nibble << 4])
@@ -168,6 +172,14 @@ def encode_scalar(value: float | int | np.generic, dtype: DataType) -> bytes:
         return np.array(number, dtype.np_dtype).tobytes()
     with np.errstate(over="ignore"):
         return np.asarray(value).astype(dtype.np_dtype).tobytes()
+
+
+def _encode_narrow(value: float | int | np.generic, dtype: DataType) -> bytes:
+    number = float(value)
+    if dtype.name == "fp8_e8m0" and (number <= 0 or number == float("inf")):
+        raise ParameterError("fp8_e8m0 holds powers of two", field="value", value=value, allowed="2^-127..2^127")
+    code = int(narrow_floats.encode(number, dtype.name))
+    return bytes([code | code << 4 if dtype.bits == 4 else code])
 
 
 def typed(raw: NDArray[np.uint8], dtype: DataType) -> NDArray[Any]:

@@ -279,7 +279,8 @@ class PipeUnit:
         """Sleep until every block's bit has been turned by an executed instruction; returns the blocks."""
         writer = op.pipe is Pipe.M
         flags, base = self.core.unit_flags(), entry.offs[0 if writer else 1]
-        spans = [(base + lo, base + hi) for _, lo, hi in (op.writes if writer else op.reads)]
+        side = 0 if writer else 1  # the operand in L0C; a Fixpipe may read a table besides
+        spans = [(base + lo, base + hi) for index, lo, hi in (op.writes if writer else op.reads) if index == side]
         where = flags.blocks(spans if writer else whole_fractals(spans))
         while flags.must_sleep(where, writer):
             event = self.core.env.event()

@@ -10,6 +10,7 @@ import numpy as np
 
 from aicore_sim.dtypes import DataType, encode_scalar
 from aicore_sim.errors import ParameterError
+from aicore_sim.narrow_floats import NARROW, decode_table
 
 _STRUCT = {"float16": struct.Struct("<e"), "float32": struct.Struct("<f"), "float64": struct.Struct("<d")}
 
@@ -17,8 +18,8 @@ _STRUCT = {"float16": struct.Struct("<e"), "float32": struct.Struct("<f"), "floa
 def element_bytes(api: str, value: Any, dtype: DataType, field: str = "scalar") -> bytes:
     """`value` (a Python or numpy number) as one element of `dtype`; 4-bit types give a byte of two equal nibbles.
 
-    Floats are rounded to the element type. Raises ParameterError for anything that is no number, for a fraction or an
-    out-of-range number given to an integer type, and for types whose constants have no numeric form.
+    Floats are rounded to the element type (`dtypes.encode_scalar`). Raises ParameterError for anything that is no number,
+    for a fraction or an out-of-range number given to an integer type, and for a number that fp8_e8m0 has no code for.
     """
     try:
         number = float(value)
@@ -45,10 +46,14 @@ def element_bytes(api: str, value: Any, dtype: DataType, field: str = "scalar") 
 
 
 def overflows(value: Any, dtype: DataType) -> bool:
-    """True if a finite number becomes infinite in this float type."""
-    if dtype.np_dtype is None or not dtype.is_float() or not math.isfinite(float(value)):
+    """True if a finite number becomes infinite (fp8_e4m3fn: NaN) in this float type; 4-bit floats keep to their largest."""
+    if not dtype.is_float() or dtype.bits == 4 or not math.isfinite(float(value)):
         return False
-    return not math.isfinite(float(np.frombuffer(encode_scalar(value, dtype), dtype.np_dtype)[0]))
+    raw = encode_scalar(value, dtype)
+    if dtype.name in NARROW:
+        return not math.isfinite(float(decode_table(dtype.name)[raw[0]]))
+    assert dtype.np_dtype is not None
+    return not math.isfinite(float(np.frombuffer(raw, dtype.np_dtype)[0]))
 
 
 def _range(dtype: DataType) -> tuple[int, int]:

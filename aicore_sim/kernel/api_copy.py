@@ -14,6 +14,7 @@ from aicore_sim.instructions import bias_table, loop_mode, nd2nz, nd2nz_local, n
 from aicore_sim.instructions import data_copy as blocks
 from aicore_sim.instructions.base import Op, Pipe, ScalarWork
 from aicore_sim.instructions.data_copy import DataCopyEnhancedParams, DataCopyParams
+from aicore_sim.instructions.fixpipe import DataCopyCO12DstParams
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
 from aicore_sim.instructions.nddma import DEFAULT_CONFIG, NdDmaConfig, NdDmaParams
 from aicore_sim.instructions.nz2nd import Nz2NdParamsFull
@@ -22,6 +23,7 @@ from aicore_sim.instructions.slices import SliceInfo
 from aicore_sim.kernel.api_copy_pad import NOP, active_loop, note_unused_strides, refuse_types
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.copy_cores import of_vector_core, operands
+from aicore_sim.kernel.cube_registers import copy_from_l0c
 
 __all__ = ["data_copy", "data_copy_l1_to_ub", "nd_dma_dci"]
 
@@ -114,8 +116,6 @@ _KEYWORDS = tuple(dict.fromkeys(("params", *(form.keyword for form in FORMS.valu
 _SLICED = ("slice_list1", "slice_list2", "dim_value")
 _HINTED = frozenset({Nd2NzParams, Dn2NzParams})
 """Forms whose pages list the L2 hints that they take: normal and disable."""
-# Forms of the API that this version does not model, by struct.
-_LATER = ("DataCopyCO12DstParams",)
 
 
 def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
@@ -142,6 +142,9 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     else:
         params, option = _arguments(args, kwargs)
     kind = type(params)
+    if kind is DataCopyCO12DstParams:
+        copy_from_l0c(rec, dst, src, params)
+        return
     is_nddma = kind is NdDmaParams
     # 0.0 and -0.0 are equal but not the same padding.
     sign = str(params.constant_value) if is_nddma else ""
@@ -282,12 +285,9 @@ def nd_dma_dci() -> None:
 
 # ---- refusals -------------------------------------------------------------------------------------------------------
 def _refuse_struct(api: str, params: Any) -> NoReturn:
-    name = type(params).__name__
-    if name in _LATER:
-        raise UnsupportedError(f"{api}: the form with {name} is not in this version", field="params", value=name)
     raise ParameterError(
         f"{api}: no form takes this argument",
         field="params",
-        value=name,
-        allowed=", ".join(kind.__name__ for kind in FORMS),
+        value=type(params).__name__,
+        allowed=", ".join(kind.__name__ for kind in (*FORMS, DataCopyCO12DstParams)),
     )

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions import fixpipe as fix
 from aicore_sim.instructions import mmad as cube
+from aicore_sim.instructions.base import Op
 from aicore_sim.instructions.fixpipe import FixpipeConfig, FixpipeParamsArch3510, FixpipeParamsV220
+from aicore_sim.instructions.fixpipe_params import ROW_MAJOR
 from aicore_sim.instructions.mmad import MmadParams
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.memory import Buffer
 
-__all__ = ["fixpipe", "mmad"]
+__all__ = ["fixpipe", "mmad", "mmad_mx"]
 
-_ROW_MAJOR = FixpipeConfig(fix.ROW_MAJOR)
+_ROW_MAJOR = FixpipeConfig(ROW_MAJOR)
+_SCALES = {"L0A": "L0AMX", "L0B": "L0BMX"}
 
 
 class _Operand:
@@ -36,41 +39,85 @@ class _Operand:
 def mmad(dst: Any, fm: Any, filter: Any, *args: Any, bias: Any = None, params: MmadParams | None = None) -> None:
     """Mmad(dst, fm, filter[, bias], params): dst (+)= fm x filter, on L0A, L0B and L0C.
 
-    cmatrix_source True without a bias tensor starts from the bias table at address 0. Raises as `mmad.build`, and
-    UnsupportedError for a bias in L0C that is not the destination itself.
+    A bias in the bias table is a row for all rows of dst, one in L0C a tile laid out as dst. cmatrix_source True without a
+    bias tensor starts from the bias table at address 0. Float operands follow set_hf32_mode. Raises as `mmad.build`.
     """
     rec = current()
     if not rec.on_aic:
         return
+    params, bias = _mmad_arguments("mmad", args, bias, params)
+    state = rec.state
+    hf32 = ("zero" if state.get("hf32_trans") else "even") if state.get("hf32") else ""
+    _multiply(rec, "mmad", dst, fm, filter, bias, params, hf32)
+
+
+def mmad_mx(dst: Any, fm: Any, filter: Any, *args: Any, bias: Any = None, params: MmadParams | None = None) -> None:
+    """MmadMx(dst, fm, filter[, bias], params), 950: as mmad, with a scale 2^x for every 32 elements along k.
+
+    The scales lie in L0AMX and L0BMX at the address of their operand divided by 16. Raises as `mmad.build_mx`.
+    """
+    rec = current()
+    if not rec.on_aic:
+        return
+    params, bias = _mmad_arguments("mmad_mx", args, bias, params)
+    _multiply(rec, "mmad_mx", dst, fm, filter, bias, params, "")
+
+
+def _mmad_arguments(name: str, args: tuple[Any, ...], bias: Any, params: Any) -> tuple[MmadParams, Any]:
     if args:
         params = args[-1]
         if len(args) == 2:
             bias = args[0]
     if not isinstance(params, MmadParams) or len(args) > 2:
-        raise ParameterError("mmad takes (dst, fm, filter, params) or (dst, fm, filter, bias, params)", field="params",
+        raise ParameterError(f"{name} takes (dst, fm, filter, params) or (dst, fm, filter, bias, params)", field="params",
                              value=type(params).__name__, allowed="MmadParams")  # fmt: skip
+    return params, bias
+
+
+def _multiply(
+    rec: Recorder, name: str, dst: Any, fm: Any, filter_: Any, bias: Any, params: MmadParams, hf32: str
+) -> None:
     bias_dtype, bias_kind = (None, "") if bias is None else (bias.dtype, bias.kind)
-    key = ("mmad", params, dst.dtype, fm.dtype, filter.dtype, bias_dtype, dst.kind, fm.kind, filter.kind, bias_kind)
+    if bias_kind == "L0C" and bias.offset != dst.offset:
+        bias_kind = "L0C tile"
+    key = (name, params, dst.dtype, fm.dtype, filter_.dtype, bias_dtype, dst.kind, fm.kind, filter_.kind, bias_kind, hf32)
     op = rec.ops.get(key)
     if op is None:
-        _check_kinds("Mmad", rec, (("dst", dst, ("L0C",)), ("fm", fm, ("L0A",)), ("filter", filter, ("L0B",))))
-        if bias is not None:
-            _check_kinds("Mmad", rec, (("bias", bias, ("BT", "L0C")),))
-        op = cube.build(params, dst.dtype, fm.dtype, filter.dtype, bias_dtype, bias_kind, rec.card)
+        op = _build_mmad(rec, name, dst, fm, filter_, bias, bias_kind, params, hf32)
         if op is None:
-            rec.session.warn("Mmad: m, n or k of 0 computes nothing", rec.line())
+            rec.session.warn(f"{'Mmad' if name == 'mmad' else 'MmadMx'}: m, n or k of 0 computes nothing", rec.line(3))
             return
         rec.ops[key] = op
-    if bias_kind == "L0C" and bias.offset != dst.offset and op.accumulates:
-        raise UnsupportedError("Mmad: a bias in L0C must be the destination itself in this version", field="bias",
-                               value=bias.offset, allowed=str(dst.offset), card=rec.card.name)  # fmt: skip
-    if len(op.aligns) == 3:
-        rec.emit(op, dst, fm, filter)
-    else:
-        rec.emit(op, dst, fm, filter, _Operand(rec.buffers["BT"], 0, dst.dtype) if bias is None else bias)
+    operands = [dst, fm, filter_]
+    if name == "mmad_mx":
+        operands += [_scale_of(rec, fm), _scale_of(rec, filter_)]
+    if len(op.aligns) > len(operands):
+        operands.append(_Operand(rec.buffers["BT"], 0, dst.dtype) if bias is None else bias)
+    if op.unit_flag:
+        rec.state["unit_flags"] = True
+    rec.emit(op, *operands)
 
 
-def _check_kinds(api: str, rec: Recorder, operands: tuple[tuple[str, Any, tuple[str, ...]], ...]) -> None:
+def _build_mmad(
+    rec: Recorder, name: str, dst: Any, fm: Any, filter_: Any, bias: Any, bias_kind: str, params: MmadParams, hf32: str
+) -> Op | None:
+    api = cube.API if name == "mmad" else cube.API_MX
+    check_kinds(api, rec, (("dst", dst, ("L0C",)), ("fm", fm, ("L0A",)), ("filter", filter_, ("L0B",))))
+    if bias is not None:
+        check_kinds(api, rec, (("bias", bias, ("BT", "L0C")),))
+    bias_dtype = None if bias is None else bias.dtype
+    if name == "mmad":
+        return cube.build(params, dst.dtype, fm.dtype, filter_.dtype, bias_dtype, bias_kind, rec.card, hf32)
+    return cube.build_mx(params, dst.dtype, fm.dtype, filter_.dtype, bias_dtype, bias_kind, rec.card)
+
+
+def _scale_of(rec: Recorder, tensor: Any) -> _Operand:
+    """Where the scales of an operand lie."""
+    return _Operand(rec.buffers[_SCALES[tensor.kind]], tensor.offset // cube.SCALE_SHARE, DataType("fp8_e8m0"))
+
+
+def check_kinds(api: str, rec: Recorder, operands: tuple[tuple[str, Any, tuple[str, ...]], ...]) -> None:
+    """Raise UnsupportedError unless every (name, tensor, buffers) lies in one of its buffers."""
     for name, tensor, kinds in operands:
         if tensor.kind not in kinds:
             raise UnsupportedError(f"{api}: {name} cannot be in {tensor.kind}", field=name, value=tensor.kind,
@@ -78,49 +125,84 @@ def _check_kinds(api: str, rec: Recorder, operands: tuple[tuple[str, Any, tuple[
 
 
 # ---- fixpipe ------------------------------------------------------------------------------------------------------
-def fixpipe(
-    dst: Any, src: Any, params: FixpipeParamsV220 | FixpipeParamsArch3510, config: FixpipeConfig = _ROW_MAJOR
-) -> None:
-    """Fixpipe(dst, src, params, config): a result out of L0C into GM, L1 or UB.
+def fixpipe(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
+    """Fixpipe(dst, src, params, config) or (dst, src, cbuf_workspace, params, config): a result out of L0C into GM, L1 or UB.
 
-    On 950 a destination in UB names the place in the UB of vector core `params.sub_block_id` of the group. Raises as
-    `fixpipe.build`; UnsupportedError for the form with a table of scales and for UB in a kernel without vector cores.
+    `params` is FixpipeParamsV220 or FixpipeParamsArch3510, `config` a FixpipeConfig (row major). `cbuf_workspace` is a
+    uint64 tensor in L1 with a parameter word a column. On 950 a destination in UB names the place in the UB of vector core
+    `params.sub_block_id` of the group, or of both with `params.dual_dst_ctl`. Raises as `fixpipe.build`, and
+    UnsupportedError for UB in a kernel without vector cores.
     """
     rec = current()
     if not rec.on_aic:
         return
-    if not isinstance(params, (FixpipeParamsV220, FixpipeParamsArch3510)) or not isinstance(config, FixpipeConfig):
+    if len(args) == 1 and not kwargs:
+        table, params, config = None, args[0], _ROW_MAJOR
+    elif len(args) == 2 and not kwargs and type(args[1]) is FixpipeConfig:
+        table, params, config = None, args[0], args[1]
+    else:
+        table, params, config = _fixpipe_arguments(args, kwargs)
+    if not isinstance(params, (FixpipeParamsV220, FixpipeParamsArch3510)):
         _refuse_fixpipe(params, config)
-    key = ("fixpipe", params, config, src.dtype, dst.dtype, src.kind, dst.kind)
+    table_key = None if table is None else (table.kind, table.dtype)
+    key = ("fixpipe", params, config, src.dtype, dst.dtype, src.kind, dst.kind, table_key)
     op = rec.ops.get(key)
     if op is None:
-        _check_kinds("Fixpipe", rec, (("src", src, ("L0C",)),))
-        op = fix.build(params, config, src.dtype, dst.dtype, dst.kind, rec.card)
+        check_kinds("Fixpipe", rec, (("src", src, ("L0C",)),))
+        if table is not None:
+            check_table("Fixpipe", rec, "cbuf_workspace", table, "L1")
+        op = fix.build(params, config, src.dtype, dst.dtype, dst.kind, rec.card, table is not None)
         if op is None:
             rec.session.warn("Fixpipe: a size or matrix count of 0 moves nothing", rec.line())
             return
         rec.ops[key] = op
-    if config.is_to_ub:
-        dst = _of_vector_core(rec, dst, params)
-    rec.emit(op, dst, src)
+    operands = [dst, src]
+    dual = False
+    if isinstance(params, FixpipeParamsArch3510) and config.is_to_ub:
+        dual = bool(params.dual_dst_ctl)
+        operands[0] = _of_vector_core(rec, dst, 0 if dual else int(params.sub_block_id))
+    if len(op.aligns) > 2 + dual:
+        operands.append(table)
+    if dual:
+        operands.append(_of_vector_core(rec, dst, 1))
+    if op.unit_flag:
+        rec.state["unit_flags"] = True
+    rec.emit(op, *operands)
 
 
-def _refuse_fixpipe(params: Any, config: Any) -> None:
-    if hasattr(params, "buffer"):
-        raise UnsupportedError("Fixpipe: the form with cbuf_workspace is not in this version", field="cbuf_workspace",
-                               allowed="(dst, src, params, config)")  # fmt: skip
-    wrong = params if isinstance(config, FixpipeConfig) else config
+def _fixpipe_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """(cbuf_workspace or None, params, config) of a call in any spelling. Raises ParameterError for another form."""
+    given, rest = list(args), dict(kwargs)
+    table = rest.pop("cbuf_workspace", None)
+    if given and table is None and hasattr(given[0], "buffer"):
+        table = given.pop(0)
+    params = given.pop(0) if given else rest.pop("params", None)
+    config = given.pop(0) if given else rest.pop("config", _ROW_MAJOR)
+    if given or rest or not isinstance(config, FixpipeConfig):
+        _refuse_fixpipe(params, config, *given, *rest)
+    return table, params, config
+
+
+def _refuse_fixpipe(params: Any, config: Any, *others: Any) -> NoReturn:
+    wrong = config if not isinstance(config, FixpipeConfig) else others[0] if others else params
     raise ParameterError(
-        "fixpipe takes (dst, src, params, config)",
-        field="params" if wrong is params else "config",
-        value=type(wrong).__name__,
+        "fixpipe takes (dst, src[, cbuf_workspace], params, config)",
+        field="config" if wrong is config else "arguments" if others else "params",
+        value=wrong if isinstance(wrong, str) else type(wrong).__name__,
         allowed="FixpipeParamsV220, FixpipeParamsM300, FixpipeParamsArch3510; FixpipeConfig",
     )
 
 
-def _of_vector_core(rec: Recorder, dst: Any, params: Any) -> _Operand:
+def check_table(api: str, rec: Recorder, field: str, table: Any, kind: str) -> None:
+    """A table of parameter words is a uint64 tensor in its buffer. Raises UnsupportedError, ParameterError."""
+    check_kinds(api, rec, ((field, table, (kind,)),))
+    if table.dtype.name != "uint64":
+        raise ParameterError(f"{api}: a table of parameter words is uint64", field=field, value=table.dtype.name,
+                             allowed="uint64", card=rec.card.name)  # fmt: skip
+
+
+def _of_vector_core(rec: Recorder, dst: Any, which: int) -> _Operand:
     """The tensor's place in the UB of a vector core of this group."""
-    which = int(params.sub_block_id)
     if which >= len(rec.group_ub):
         raise UnsupportedError("Fixpipe: no such vector core in this kernel's group", field="sub_block_id",
                                value=which, allowed=f"vector cores in the group: {len(rec.group_ub)}",

@@ -122,6 +122,8 @@ class MemDsbT(IntEnum):
 
 
 class QuantModes(IntEnum):
+    """Those above VREQ8 are for 950 only and not pyasc's; their values are not published."""
+
     NoQuant = 0
     F322F16 = 1
     F322BF16 = 2
@@ -131,6 +133,20 @@ class QuantModes(IntEnum):
     VQF322B8_PRE = 6
     REQ8 = 7
     VREQ8 = 8
+    QS322BF16_PRE = 9
+    VQS322BF16_PRE = 10
+    QF322F16_PRE = 11
+    VQF322F16_PRE = 12
+    QF322BF16_PRE = 13
+    VQF322BF16_PRE = 14
+    QF322F32_PRE = 15
+    VQF322F32_PRE = 16
+    QF322FP8_PRE = 17
+    VQF322FP8_PRE = 18
+    QF322HIF8_PRE = 19
+    VQF322HIF8_PRE = 20
+    QF322HIF8_PRE_HYBRID = 21
+    VQF322HIF8_PRE_HYBRID = 22
 
 
 class CO2Layout(IntEnum):

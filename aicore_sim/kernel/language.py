@@ -60,6 +60,7 @@ from aicore_sim.kernel import api_vector as _vector
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
 from aicore_sim.kernel import bit_mode_2d as _bit_mode_2d
+from aicore_sim.kernel import cube_registers as _cube_registers
 from aicore_sim.kernel import enums as _enums
 from aicore_sim.kernel import framework as _framework
 from aicore_sim.kernel import scalar as _scalar
@@ -78,6 +79,7 @@ from aicore_sim.kernel.api_vector import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
 from aicore_sim.kernel.bit_mode_2d import *
+from aicore_sim.kernel.cube_registers import *
 from aicore_sim.kernel.enums import *
 from aicore_sim.kernel.framework import *
 from aicore_sim.kernel.scalar import *
@@ -103,6 +105,7 @@ __all__ += _bit_mode_2d.__all__
 __all__ += _copy.__all__
 __all__ += _copy_pad.__all__
 __all__ += _cube.__all__
+__all__ += _cube_registers.__all__
 __all__ += _enums.__all__
 __all__ += _fixpipe.__all__
 __all__ += _framework.__all__

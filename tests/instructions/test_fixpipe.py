@@ -253,7 +253,7 @@ def test_zero_moves_nothing(field: str) -> None:
     ("field", "value"),
     [
         ("n_size", -1), ("n_size", 4096), ("m_size", -1), ("m_size", 8193), ("src_stride", -1), ("src_stride", 65536),
-        ("dst_stride", 0), ("dst_stride", 2**32), ("quant_pre", 9), ("quant_pre", -1), ("nd_num", -1), ("nd_num", 65536),
+        ("dst_stride", 0), ("dst_stride", 2**32), ("quant_pre", 23), ("quant_pre", -1), ("nd_num", -1), ("nd_num", 65536),
         ("src_nd_stride", 513), ("dst_nd_stride", 65536), ("unit_flag", 1), ("unit_flag", 4), ("m_size", "16"),
     ],
 )  # fmt: skip
@@ -325,17 +325,9 @@ def test_mode_must_fit_the_types(mode: QuantModes, dst: DataType) -> None:
         ("atlas_a2", "GM", FixpipeParamsV220(**BASE), ND, DataType("int64"), "dtype"),
         ("atlas_a2", "GM", FixpipeParamsV220(**BASE), FixpipeConfig(2), FLOAT, "layout"),
         ("atlas_350", "GM", FixpipeParamsV220(**BASE), FixpipeConfig(2), FLOAT, "layout"),
-        ("atlas_350", "GM", FixpipeParamsArch3510(**BASE), FixpipeConfig(2), FLOAT, "layout"),
         ("atlas_a2", "GM", FixpipeParamsV220(**BASE), FixpipeConfig(1, True), FLOAT, "is_to_ub"),
-        ("atlas_a2", "GM", FixpipeParamsV220(**BASE, is_channel_split=True), NZ, FLOAT, "is_channel_split"),
-        (
-            "atlas_a2",
-            "GM",
-            FixpipeParamsV220(**BASE, quant_pre=QuantModes.QF322B8_PRE),
-            ND,
-            DataType("int8"),
-            "quant_pre",
-        ),
+        ("atlas_350", "L1", FixpipeParamsV220(**BASE, is_channel_split=True), NZ, FLOAT, "is_channel_split"),
+        ("atlas_a2", "GM", FixpipeParamsV220(**BASE, quant_pre=QuantModes.QF322F16_PRE), ND, HALF, "quant_pre"),
         ("atlas_350", "GM", FixpipeParamsArch3510(**BASE, dual_dst_ctl=1), ND, FLOAT, "dual_dst_ctl"),
         ("atlas_200i", "GM", FixpipeParamsM300(**BASE, unit_flag=3), ND, FLOAT, "unit_flag"),
     ],
@@ -430,13 +422,13 @@ def test_call_errors() -> None:
         out.set_global_buffer(GlobalAddress(rec.arrays[0], FLOAT))
         c, l1 = LocalTensor(FLOAT, TPosition.CO1, 0, 4096), LocalTensor(HALF, TPosition.A1, 0, 4096)
         good = FixpipeParamsV220(**BASE)
-        with pytest.raises(UnsupportedError, match="cbuf_workspace"):
-            fixpipe(out, c, l1, good)  # type: ignore[arg-type]
+        with pytest.raises(ParameterError, match="uint64"):
+            fixpipe(out, c, l1, good)
         with pytest.raises(ParameterError) as caught:
-            fixpipe(out, c, good, FixpipeConfig.cfg_nz)  # type: ignore[arg-type]
+            fixpipe(out, c, good, FixpipeConfig.cfg_nz)
         assert caught.value.field == "config"
         with pytest.raises(ParameterError) as caught:
-            fixpipe(out, c, 5)  # type: ignore[arg-type]
+            fixpipe(out, c, 5)
         assert caught.value.field == "params"
         with pytest.raises(UnsupportedError) as refused:
             fixpipe(out, l1, good)
