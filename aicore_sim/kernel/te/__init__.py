@@ -1,8 +1,8 @@
 """The Tensor API (AscendC::Te) of Atlas 350, as `asc.te`: tensors with layouts, and copies that find their instructions.
 
 C++ names in snake_case; template arguments are arguments (`MakeNZLayout<half>(m, k)` is `make_nz_layout(half, m, k)`).
-Layouts are in `te.layout`, pointers and tensors in `te.tensor`, copies in `te.atoms`. pyasc has no Tensor API, so these names
-are not part of `from asc import *`.
+Layouts are in `te.layout` and `te.frames`, pointers and tensors in `te.tensor`, copies in `te.atoms`.
+pyasc has no Tensor API, so these names are not part of `from asc import *`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,21 @@ from aicore_sim.kernel.te.atoms import (
     load_data,
     make_copy,
 )
+from aicore_sim.kernel.te.frames import (
+    LayoutTraitDefault,
+    make_dn_layout,
+    make_frame_layout,
+    make_layout,
+    make_nd_layout,
+    make_nz_layout,
+    make_pattern_layout,
+    make_zn_layout,
+    make_zz_layout,
+)
 from aicore_sim.kernel.te.layout import (
     DNExtLayoutPtn,
     DNLayoutPtn,
     Layout,
-    LayoutTraitDefault,
     NC1HWC0LayoutPtn,
     NDExtLayoutPtn,
     NDLayoutPtn,
@@ -41,16 +51,8 @@ from aicore_sim.kernel.te.layout import (
     get_shape,
     get_stride,
     make_coord,
-    make_dn_layout,
-    make_frame_layout,
-    make_layout,
-    make_nd_layout,
-    make_nz_layout,
-    make_pattern_layout,
     make_shape,
     make_stride,
-    make_zn_layout,
-    make_zz_layout,
 )
 from aicore_sim.kernel.te.load import Img2ColParams
 from aicore_sim.kernel.te.tensor import (

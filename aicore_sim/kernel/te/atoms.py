@@ -20,8 +20,9 @@ from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.kernel.context import Recorder, current
+from aicore_sim.kernel.te.frames import kind_of
 from aicore_sim.kernel.te.gm import gm_steps
-from aicore_sim.kernel.te.layout import Layout, kind_of, make_coord
+from aicore_sim.kernel.te.layout import Layout, make_coord
 from aicore_sim.kernel.te.load import Img2ColParams, Step, img2col_step, is_transposed, load_steps
 from aicore_sim.kernel.te.tensor import Tensor
 
@@ -280,7 +281,7 @@ _COPIED = {
     8: DataType("int8"),
     16: DataType("float16"),
     32: DataType("float32"),
-    64: DataType("int64"),
+    64: DataType("float32"),
 }
 
 

@@ -6,12 +6,12 @@ The extent is the source's: a slice of ND or DN moves exactly its rows and colum
 from __future__ import annotations
 
 from aicore_sim.cards import Card
-from aicore_sim.dtypes import BLOCK_BYTES, DataType
+from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.cube_layout import ceil_div
 from aicore_sim.instructions.data_copy import DataCopyParams
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
-from aicore_sim.kernel.te.layout import Axis, Layout, kind_of
+from aicore_sim.kernel.te.frames import kind_of
+from aicore_sim.kernel.te.layout import Axis, Layout
 from aicore_sim.kernel.te.load import Step
 
 ROUTES = {("NZ", "NZ"), ("ZN", "ZN"), ("ND", "NZ"), ("DN", "ZN"), ("DN", "NZ"), ("ND", "ZN"), ("ND", "ND")}
@@ -58,12 +58,13 @@ def _fits(dst: Layout, src: Layout, warnings: list[str]) -> None:
 
 
 def _unit(value: int, dtype: DataType, field: str) -> int:
-    """Elements as the instruction counts them: 4-bit elements in bytes (spec 8.4). Raises ParameterError for half a byte."""
-    if dtype.bits != 4:
-        return value
-    if value % 2:
+    """Elements as the instruction counts them: 4 bits in bytes (spec 8.4), 64 bits as two of 32.
+
+    Raises ParameterError for half a byte.
+    """
+    if dtype.bits == 4 and value % 2:
         raise ParameterError("Copy: 4-bit elements are moved in pairs", field=field, value=value, allowed="even")
-    return value // 2
+    return value // 2 if dtype.bits == 4 else value * 2 if dtype.bits == 64 else value
 
 
 def _converted(dst: Layout, src: Layout, dtype: DataType, kinds: tuple[str, str], flips: bool) -> Step:
@@ -136,4 +137,4 @@ def _lines(rows: int, columns: int, pitches: tuple[int, int], dtype: DataType) -
         return [Step(DataCopyParams(rows, whole, far // dtype.c0 - whole, near - whole))]
     # ND2NZ with column blocks 32 B apart leaves rows as they are and fills their last 32 B with zeros.
     width, pitch = (_unit(n, dtype, "shape") for n in (columns, far))
-    return [Step(Nd2NzParams(1, rows, width, 0, pitch, 1, max(near, ceil_div(width * dtype.sizeof(), BLOCK_BYTES)), 0))]
+    return [Step(Nd2NzParams(1, rows, width, 0, pitch, 1, near, 0))]

@@ -17,7 +17,8 @@ from aicore_sim.instructions.base import cached_hash
 from aicore_sim.instructions.cube_layout import SIDE, align_up, ceil_div
 from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2
 from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
-from aicore_sim.kernel.te.layout import Axis, Layout, Pattern, kind_of
+from aicore_sim.kernel.te.frames import kind_of
+from aicore_sim.kernel.te.layout import Axis, Layout, Pattern
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def load_steps(dst: Layout, src: Layout, dtype: DataType, to: str, coord: Any, c
         start = _start(src, source, dtype, coord, kinds[0] == kinds[1], card)
     if kinds[0] == kinds[1]:
         return _straight(target, source, dtype, start, coord is not None, card)
-    return _transposed(target, source, dtype, start, coord is not None)
+    return _transposed(target, source, dtype, start, coord is not None, warnings)
 
 
 def is_transposed(dst: Layout, src: Layout, dtype: DataType) -> bool:
@@ -132,18 +133,25 @@ def _straight(dst: _Side, src: _Side, dtype: DataType, start: tuple[int, int], l
     return [Step(LoadData2DParamsV2(*start, m_step, k_step, src.stride(unit), dst.stride(unit)))]
 
 
-def _transposed(dst: _Side, src: _Side, dtype: DataType, start: tuple[int, int], limited: bool) -> list[Step]:
+def _transposed(
+    dst: _Side, src: _Side, dtype: DataType, start: tuple[int, int], limited: bool, warnings: list[str]
+) -> list[Step]:
     unit = SIDE * dtype.c0
     square = _SQUARE.get(dtype.bits, 1)
-    m_wanted, m_left = dst.k.extent // SIDE, src.m.outer - start[0]
+    m_wanted, m_left = ceil_div(dst.k.extent, SIDE), src.m.outer - start[0]
     k_wanted, k_left = ceil_div(dst.m.extent, dtype.c0), src.k.outer - start[1]
     if limited:
-        m_step = min(max(m_wanted, 1), align_up(m_left, square))
+        m_step = min(m_wanted, align_up(m_left, square))
         k_step = min(k_wanted, align_up(k_left, 2) if dtype.bits == 32 else k_left)
     elif square > 1:
         m_step, k_step = m_wanted, k_left
     else:
         m_step, k_step = m_left, k_wanted
+    if dst.k.extent % SIDE:  # 32 bits only: a square of 16 x 16 gives two blocks of C0
+        warnings.append(
+            f"{dst.k.extent} elements along K are no multiple of {SIDE}, as 32-bit types need where the copy transposes: a"
+            " block of 8 more is written behind the destination"
+        )
     # Columns of the destination that the instruction would overwrite with rows it was not asked for: piece by piece, so
     # that every piece repairs what the one before left behind.
     split = square > 1 and k_step * dtype.c0 - dst.m.extent >= SIDE

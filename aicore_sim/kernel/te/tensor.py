@@ -10,7 +10,8 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError
 from aicore_sim.kernel.context import current
 from aicore_sim.kernel.enums import CacheMode, TPosition
-from aicore_sim.kernel.te.layout import Layout, Nested, make_layout
+from aicore_sim.kernel.te.frames import make_layout
+from aicore_sim.kernel.te.layout import Layout, Nested
 from aicore_sim.kernel.tensor import GlobalAddress, GlobalTensor, LocalTensor
 
 
