@@ -19,6 +19,7 @@ from aicore_sim.errors import (
     UnsupportedError,
 )
 from aicore_sim.kernel import language as _language
+from aicore_sim.kernel import te as te
 from aicore_sim.kernel.arguments import GmSpec, MockTensor, MockValue
 from aicore_sim.kernel.jit import jit
 from aicore_sim.kernel.language import *

@@ -66,6 +66,7 @@ from aicore_sim.kernel import framework as _framework
 from aicore_sim.kernel import scalar as _scalar
 from aicore_sim.kernel import sync as _sync
 from aicore_sim.kernel import system as _system
+from aicore_sim.kernel import te as te
 from aicore_sim.kernel import tensor as _tensor
 from aicore_sim.kernel import values as _values
 from aicore_sim.kernel.absent import *

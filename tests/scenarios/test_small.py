@@ -9,13 +9,14 @@ import pytest
 
 from aicore_sim.cards import load_card
 from aicore_sim.errors import AiCoreError, ConfigError, UnsupportedError
+from aicore_sim.instructions.base import Pipe
 from aicore_sim.scenario import load_scenario, scenario_names
-from tests.scenarios.running import CARDS, scenario
+from tests.scenarios.running import CARDS, rows, scenario
 
 SMALL: dict[str, dict[str, Any]] = {
     "hello": {}, "nddma_pad": {}, "dma_latency": {"bytes": 64}, "load_stream": {"count": 3}, "mmad_stream": {"count": 2},
     "add": {"rows": 4, "cols": 64, "tile": 64, "blocks": 2}, "mix_gemm_add": {"tiles": 2, "blocks": 1},
-    "data_copy": {"M": 8, "N": 64, "tileM": 2, "tileN": 32, "blocks": 2},
+    "te_copy": {}, "data_copy": {"M": 8, "N": 64, "tileM": 2, "tileN": 32, "blocks": 2},
 }  # fmt: skip
 
 
@@ -63,6 +64,26 @@ def test_nddma_pad_is_refused_without_nddma_at_the_line_of_the_kernel(card: str)
     assert caught.value.card == card
     assert caught.value.file is not None and caught.value.file.endswith("nddma_pad.py")
     assert "NdDmaDci" in str(caught.value)
+
+
+@pytest.mark.parametrize("style", ["atom", "call", "make_copy"])
+def test_te_copy_brings_the_matrix_to_l0a_in_every_style(style: str) -> None:
+    run, job = scenario("te_copy", style=style)
+    assert run.correct is True
+    assert job.args[2][17, 18] == job.args[0][9 * 256 + 16 + 2]
+    loads = rows(run, Pipe.MTE1)
+    assert [run.columns.ops[int(run.columns.op[i])].nbytes for i in loads] == [16384, 8192]
+    assert job.show is not None and "L0A as a matrix of 128 x 64" in job.show(job.args)
+    job.args[2][0, 0] += 1
+    assert job.expect is not None and not job.expect(job.args)
+
+
+@pytest.mark.parametrize("card", ["atlas_a2", "atlas_a3", "atlas_200i"])
+def test_te_copy_is_refused_without_the_tensor_api(card: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        scenario("te_copy", card)
+    assert caught.value.card == card
+    assert "LoadData2DParams" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
