@@ -121,6 +121,8 @@ class Placement:
         copied, filled, undefined = int(units.copied[unit]), int(units.filled[unit]), int(units.undefined[unit])
         untouched = int(units.size[unit]) - copied - filled - undefined
         marks = ("#" if filled else "") + ("x" if undefined else "") + ("-" if untouched else "")
+        if not units.size[unit]:
+            return ""
         if not copied:
             return "." if marks == "-" else marks * 2 if len(marks) == 1 else marks
         name = self.source.name(int(units.first[unit]))
@@ -130,6 +132,21 @@ class Placement:
         return name + ("T" if units.transposed[unit] else "") + marks
 
     # ---- elements ---------------------------------------------------------------------------------------------------
+    def read_in(self, unit: int) -> tuple[int, int]:
+        """(cells of a source unit that are read, cells that it has)."""
+        cells = self.source.blocks.reshape(-1, self.source.blocks.shape[2])[unit]
+        at = cells[cells >= 0] - self.found.source.first
+        inside = at[(at >= 0) & (at < self.found.source.cells)]
+        return int(self.found.read[inside].sum()), int((cells >= 0).sum())
+
+    def source_label(self, unit: int) -> str:
+        """Name of a source unit, with - where only a part of it is read; "." if nothing is, "" if there is none."""
+        read, size = self.read_in(unit)
+        if not size:
+            return ""
+        cell = int(self.source.blocks.reshape(-1, self.source.blocks.shape[2])[unit, 0])
+        return self.source.name(cell) + ("-" if read < size else "") if read else "."
+
     def targets(self, source: int) -> tuple[int, ...]:
         """Destination cells that a source cell lands in."""
         return tuple(int(i) + self.found.destination.first for i in np.flatnonzero(self.found.origin == source))
@@ -173,7 +190,19 @@ class Placement:
         """What a unit of the destination is called."""
         grid = self.destination
         size = grid.unit[0] * grid.unit[1] * self.found.cell_bits // 8
-        return f"fractals of {size} B" if grid.fractal else f"pieces of {grid.unit[0]} x {grid.unit[1]} {self.cell_word}"
+        if grid.fractal:
+            return f"fractals of {size} B"
+        rows = f"{grid.unit[0]} x " if grid.unit[0] > 1 else ""
+        return f"pieces of {rows}{grid.unit[1]} {self.cell_word}"
+
+    def content_words(self, index: int) -> str:
+        """What the picture of side 0 or 1 shows: the matrix, fractals, or rows."""
+        grid, shape = (self.source, self.destination)[index], self.shapes[index]
+        if shape is not None:
+            return f"{shape.layout} {shape.rows} x {shape.columns}"
+        if grid.fractal:
+            return f"fractals of {self.found.byte(grid.unit_cells)} B"
+        return f"rows of {grid.pitch} {self.cell_word}"
 
     @property
     def cell_word(self) -> str:
@@ -183,14 +212,18 @@ class Placement:
         """The call in one sentence."""
         found = self.found
         where = (f"{found.form.api} with {found.form.name} on {found.card.name}, {found.dtype.api_name}, "
-                 f"{_side(found.source)} to {_side(found.destination)}")  # fmt: skip
+                 f"{side_text(found.source)} to {side_text(found.destination)}")  # fmt: skip
         if not found.pipe:
             return f"{where}: moves nothing."
         units, copied = self.units, self.units.copied > 0
         turned = int((units.transposed & copied).sum())
-        how = "" if not copied.any() else ("each transposed" if turned == copied.sum() else
-               f"{turned} of them transposed" if turned else "none transposed")  # fmt: skip
-        words = [f"{found.moved:,} B", f"{int(copied.sum()):,} {self.unit_words} copied, {how}" if how else "nothing copied"]
+        count = int(copied.sum())
+        how = f"{count:,} {self.unit_words} copied" if count else "nothing copied"
+        if turned:
+            how += ", each transposed" if turned == count else f", {turned} of them transposed"
+        elif self.source.fractal and self.destination.fractal and count:
+            how += ", none transposed"
+        words = [f"{found.moved:,} B", how]
         for count, verb in ((found.count(FILL), "filled"), (found.count(UNDEFINED), "undefined")):
             if count:
                 words.append(f"{count:,} {self.cell_word} {verb}")
@@ -205,13 +238,13 @@ class Placement:
         if not found.by_element:
             notes.append(f"strides are no multiple of {found.dtype.api_name}: positions below count bytes")
         for value, count in self._fills():
-            notes.append(f"filled with {value}: {count:,} {self.cell_word} (#)")
+            notes.append(f"filled with {value}: {count:,} {self.cell_word}")
         if found.count(UNDEFINED):
-            notes.append(f"undefined afterwards: {found.count(UNDEFINED):,} {self.cell_word} (x)")
+            notes.append(f"undefined afterwards: {found.count(UNDEFINED):,} {self.cell_word}")
         touched = np.flatnonzero(found.origin != UNTOUCHED)
         holes = int((found.origin[touched[0] : touched[-1]] == UNTOUCHED).sum()) if touched.size else 0
         if holes:
-            notes.append(f"untouched between the first and the last one written: {holes:,} {self.cell_word} (. or -)")
+            notes.append(f"untouched between the first and the last one written: {holes:,} {self.cell_word}")
         if found.rewritten:
             notes.append(f"{found.rewritten:,} B are written more than once: the last write is shown, the hardware does "
                          "not promise an order")  # fmt: skip
@@ -276,20 +309,23 @@ class Placement:
             "row_pitch": None if grid.fractal or not used.size else grid.pitch,
         }  # fmt: skip
         if index == 1:
-            out["fractals"] = self._fractals() if grid.fractal and self.source.fractal else None
+            out["fractals"] = self._fractals() if grid.fractal else None
         return out
 
     def _fractals(self) -> list[dict[str, Any]]:
-        """Destination fractals that are written, in order of their numbers, with the source fractals in them."""
+        """Destination fractals that are written, in order of their numbers: the source fractals in them, the source cell
+        of their first copied cell.
+        """
         grid, units, origin = self.destination, self.units, self.origin_in_units
         numbers = grid.blocks[:, :, 0].reshape(-1) // grid.unit_cells
         rows = []
         for i in np.argsort(numbers, kind="stable"):
             if numbers[i] < 0 or not units.copied[i] + units.filled[i] + units.undefined[i]:
                 continue
-            sources = np.unique(origin[i][origin[i] >= 0] // self.source.unit_cells)
+            sources = np.unique(origin[i][origin[i] >= 0] // self.source.unit_cells) if self.source.fractal else None
             rows.append({
-                "id": int(numbers[i]), "from": [int(n) for n in sources], "transposed": bool(units.transposed[i]),
+                "id": int(numbers[i]), "from": None if sources is None else [int(n) for n in sources],
+                "first": int(units.first[i]) if units.copied[i] else None, "transposed": bool(units.transposed[i]),
                 "copied": int(units.copied[i]), "filled": int(units.filled[i]), "undefined": int(units.undefined[i]),
             })  # fmt: skip
         return rows
@@ -329,7 +365,8 @@ def _corners(grid: Grid, shape: Shape) -> Iterator[tuple[int, int, int]]:
         yield row, column, int(grid.cells[row, column])
 
 
-def _side(side: Side) -> str:
+def side_text(side: Side) -> str:
+    """A side by position and buffer."""
     return side.position if side.position == side.buffer else f"{side.position} ({side.buffer})"
 
 

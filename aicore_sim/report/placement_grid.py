@@ -17,6 +17,7 @@ from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES
 from aicore_sim.explain import UNTOUCHED, ElementMap, Side
 from aicore_sim.explain.runs import runs
 from aicore_sim.instructions.cube_layout import L0C_BLOCK, SIDE, ceil_div
+from aicore_sim.instructions.data_copy import ARCH_950
 from aicore_sim.layouts import element_positions
 
 WRAP = 8
@@ -24,6 +25,8 @@ WRAP = 8
 TALLEST = 64
 """Fractals in a column of a picture, at most."""
 NONE = -1
+LIKELY = 0.4
+"""Share of the cells that a distance must explain to be taken as the pitch."""
 _LOOK = 1 << 16
 """Cells looked at to find a pitch."""
 _TRIES = 64
@@ -83,9 +86,9 @@ class Grid:
         return (column, row) if self.shape is not None and self.shape.layout == "DN" else (row, column)
 
     def place(self, cell: int) -> str:
-        """A cell in words: "fractal 3 (0,1)", "(2,5)"."""
+        """A cell in words: "3 (0,1)" for row 0, column 1 of fractal 3, "(2,5)" without fractals."""
         row, column = self.spot(cell)
-        return f"fractal {cell // self.unit_cells} ({row},{column})" if self.fractal else f"({row},{column})"
+        return f"{cell // self.unit_cells} ({row},{column})" if self.fractal else f"({row},{column})"
 
     def find(self, cell: int) -> tuple[int, int] | None:
         """Row and column of a cell in the picture."""
@@ -124,13 +127,13 @@ def pitch_of(origin: Cells) -> int | None:
         found = float(np.unique(shifts, return_counts=True)[1].max()) / float(copied.sum())
         if found > score:
             best, score = distance, found
-    return best
+    return best if score >= LIKELY else None
 
 
 def inverse(origin: Cells, first: int, size: int) -> Cells:
-    """For every source cell from `first` on the last destination cell that it goes to, -1 for none."""
+    """For every source cell from `first` on the first destination cell that it goes to, -1 for none."""
     found = np.full(size, -1, np.int64)
-    here = np.flatnonzero(origin >= 0)
+    here = np.flatnonzero(origin >= 0)[::-1]
     found[origin[here] - first] = here
     return found
 
@@ -180,7 +183,8 @@ def _grid(
         return Grid(np.zeros((0, 0), np.int64), (1, 1), 1)
     first, last = int(where[0]) + side.first, int(where[-1]) + side.first
     if both_fractal[index]:
-        return _fractals(first // size, last // size, row, _height(origin, side, size))
+        across = side.buffer == "L0B" or (side.buffer == "L0A" and found.card.npu_arch != ARCH_950)
+        return _fractals(first // size, last // size, row, _height(origin, side, size), across)
     pitch = pitch_of(origin) or WRAP * c0
     unit = (1, c0)
     if both_fractal[1 - index]:
@@ -206,15 +210,18 @@ def _height(origin: Cells, side: Side, size: int) -> int | None:
     return height if height is not None and height <= TALLEST else None
 
 
-def _fractals(first: int, last: int, row: int, height: int | None) -> Grid:
-    """Fractals `first` to `last`: columns of `height`, or rows of WRAP in the order of the memory."""
+def _fractals(first: int, last: int, row: int, height: int | None, across: bool) -> Grid:
+    """Fractals `first` to `last`: columns of `height` (NZ), or rows of it `across` (ZZ, ZN: L0B, L0A but on 950), or
+    rows of WRAP in the order of the memory.
+    """
     if height is None:
         count = last - first + 1
         width = min(WRAP, count)
         numbers = first + np.arange(ceil_div(count, width) * width, dtype=np.int64).reshape(-1, width)
     else:
         start = first // height
-        numbers = start * height + np.arange((last // height - start + 1) * height, dtype=np.int64).reshape(-1, height).T
+        numbers = start * height + np.arange((last // height - start + 1) * height, dtype=np.int64).reshape(-1, height)
+        numbers = numbers if across else numbers.T
     return _of_numbers(np.where(numbers <= last, numbers, NONE), row, height is None)
 
 
