@@ -254,7 +254,7 @@ class _Stage:
         found = np.zeros(self.dst.nbytes * 8 // self.unit, np.int64)
         for shift in range(0, max(count - 1, 1).bit_length(), self.unit):
             digit = (number >> shift & (1 << self.unit) - 1).astype(np.uint8)
-            plane = digit[0::2] | digit[1::2] << 4 if self.unit == 4 else digit
+            plane = (digit[0::2] | digit[1::2] << 4).astype(np.uint8) if self.unit == 4 else digit
             raw, _ = self.run(plane, np.zeros(self.dst.nbytes, np.uint8))
             found |= self.units(raw).astype(np.int64) << shift
         return found

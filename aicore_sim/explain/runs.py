@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 
 class Run(NamedTuple):
-    """Cells `dst` .. `dst + count - 1` come from `src`, `src + step`, ...; a single cell has step 1.
+    """Cells `dst` .. `dst + cells - 1` come from `src`, `src + step`, ...; a single cell has step 1.
 
     For cells without a source `src` is their mark (UNTOUCHED, FILL, UNDEFINED) and `step` 0.
     """
 
     dst: int
-    count: int
+    cells: int
     src: int
     step: int
 

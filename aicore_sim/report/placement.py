@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from aicore_sim.dtypes import DataType, typed
 from aicore_sim.errors import ParameterError
 from aicore_sim.explain import FILL, UNDEFINED, UNTOUCHED, ElementMap, Side
-from aicore_sim.explain.runs import runs
 from aicore_sim.report.placement_grid import Grid, Shape, grids
 
 MOST_TARGETS = 3
@@ -114,9 +112,9 @@ class Placement:
         down = ((step == self.source.pitch) & (self.source.pitch > 1)).sum(axis=1)
         return np.asarray(down > (step == 1).sum(axis=1))
 
-    def label(self, unit: int) -> str:
-        """What a destination unit holds: name of the source unit, T if transposed, # x - for filled, undefined and
-        untouched parts."""
+    def label(self, unit: int, marked: bool = True) -> str:
+        """What a destination unit holds: name of the source unit, T if transposed, and, if `marked`, # x - for filled,
+        undefined and untouched parts."""
         units = self.units
         copied, filled, undefined = int(units.copied[unit]), int(units.filled[unit]), int(units.undefined[unit])
         untouched = int(units.size[unit]) - copied - filled - undefined
@@ -124,12 +122,12 @@ class Placement:
         if not units.size[unit]:
             return ""
         if not copied:
-            return "." if marks == "-" else marks * 2 if len(marks) == 1 else marks
+            return ("." if marks == "-" else marks * 2 if len(marks) == 1 else marks) if marked else ""
         name = self.source.name(int(units.first[unit]))
         if self.source.fractal and units.sources[unit] > 1:
             join = "&" if units.sources[unit] == 2 else ".."
             name = f"{units.low[unit]}{join}{units.high[unit]}"
-        return name + ("T" if units.transposed[unit] else "") + marks
+        return name + ("T" if units.transposed[unit] else "") + (marks if marked else "")
 
     # ---- elements ---------------------------------------------------------------------------------------------------
     def read_in(self, unit: int) -> tuple[int, int]:
@@ -139,13 +137,14 @@ class Placement:
         inside = at[(at >= 0) & (at < self.found.source.cells)]
         return int(self.found.read[inside].sum()), int((cells >= 0).sum())
 
-    def source_label(self, unit: int) -> str:
-        """Name of a source unit, with - where only a part of it is read; "." if nothing is, "" if there is none."""
+    def source_label(self, unit: int, marked: bool = True) -> str:
+        """Name of a source unit, if `marked` with - where only a part of it is read; "." if nothing is, "" if there is
+        none."""
         read, size = self.read_in(unit)
         if not size:
             return ""
         cell = int(self.source.blocks.reshape(-1, self.source.blocks.shape[2])[unit, 0])
-        return self.source.name(cell) + ("-" if read < size else "") if read else "."
+        return self.source.name(cell) + ("-" if marked and read < size else "") if read else "."
 
     def targets(self, source: int) -> tuple[int, ...]:
         """Destination cells that a source cell lands in."""
@@ -185,19 +184,19 @@ class Placement:
         return [spot for spot in found if spot.targets]
 
     # ---- words ------------------------------------------------------------------------------------------------------
-    @property
-    def unit_words(self) -> str:
-        """What a unit of the destination is called."""
-        grid = self.destination
-        size = grid.unit[0] * grid.unit[1] * self.found.cell_bits // 8
+    def _unit_words(self, count: int) -> str:
+        """What `count` units of the destination are called."""
+        grid, many = self.destination, "" if count == 1 else "s"
         if grid.fractal:
-            return f"fractals of {size} B"
+            return f"fractal{many} of {self.found.byte(grid.unit_cells)} B"
         rows = f"{grid.unit[0]} x " if grid.unit[0] > 1 else ""
-        return f"pieces of {rows}{grid.unit[1]} {self.cell_word}"
+        return f"piece{many} of {rows}{grid.unit[1]} {self.cell_word}"
 
     def content_words(self, index: int) -> str:
         """What the picture of side 0 or 1 shows: the matrix, fractals, or rows."""
         grid, shape = (self.source, self.destination)[index], self.shapes[index]
+        if not grid.cells.size:
+            return ""
         if shape is not None:
             return f"{shape.layout} {shape.rows} x {shape.columns}"
         if grid.fractal:
@@ -218,7 +217,7 @@ class Placement:
         units, copied = self.units, self.units.copied > 0
         turned = int((units.transposed & copied).sum())
         count = int(copied.sum())
-        how = f"{count:,} {self.unit_words} copied" if count else "nothing copied"
+        how = f"{count:,} {self._unit_words(count)} copied" if count else "nothing copied"
         if turned:
             how += ", each transposed" if turned == count else f", {turned} of them transposed"
         elif self.source.fractal and self.destination.fractal and count:
@@ -259,103 +258,6 @@ class Placement:
         words, counts = np.unique(found.words[found.origin == FILL], return_counts=True)
         for word, count in zip(words, counts, strict=True):
             yield value_text(int(word), found), int(count)
-
-    # ---- JSON -------------------------------------------------------------------------------------------------------
-    def as_dict(self) -> dict[str, Any]:
-        """The placement as `aicore-sim explain --json` prints it (docs/explain.md).
-
-        `map` lists runs of the destination in order; `unit` says whether they count elements or bytes, from the start of
-        the tensors. {"dst": [first, last], "src": [first, last], "step": s}: destination first + i comes from source
-        first + i * s. {"dst": [first, last], "fill": "0x.."}: the raw word of every element; {"dst": [first, last],
-        "undefined": true}. What no run names is untouched.
-        """
-        found = self.found
-        return {
-            "api": found.form.api,
-            "struct": found.form.name,
-            "fields": dict(found.fields),
-            "card": found.card.name,
-            "soc": found.card.soc,
-            "dtype": found.dtype.name,
-            "path": found.path,
-            "pipe": found.pipe or None,
-            "bytes": found.moved,
-            "rewritten_bytes": found.rewritten,
-            "headline": self.headline(),
-            "source": self._side_dict(0),
-            "destination": self._side_dict(1),
-            "unit": "element" if found.by_element else "byte",
-            "unit_bits": found.cell_bits,
-            "map": list(self._runs()),
-            "elements": [self._spot_dict(spot) for spot in self.spots],
-            "warnings": list(found.warnings),
-            "notes": self.notes(),
-        }
-
-    def _side_dict(self, index: int) -> dict[str, Any]:
-        found = self.found
-        side, grid = ((found.source, self.source), (found.destination, self.destination))[index]
-        shape = self.shapes[index]
-        used = np.flatnonzero(found.read if index == 0 else found.origin != UNTOUCHED)
-        reach = [found.byte(int(used[0]) + side.first),
-                 found.byte(int(used[-1]) + 1 + side.first) - 1] if used.size else None  # fmt: skip
-        out: dict[str, Any] = {
-            "position": side.position, "buffer": side.buffer, "byte_range": reach,
-            "bytes": int(used.size) * found.cell_bits // 8,
-            "shape": None if shape is None else [shape.rows, shape.columns],
-            "layout": None if shape is None else shape.layout,
-            "unit": "fractal" if grid.fractal else "row",
-            "unit_bytes": found.byte(grid.unit_cells) if grid.fractal else None,
-            "row_pitch": None if grid.fractal or not used.size else grid.pitch,
-        }  # fmt: skip
-        if index == 1:
-            out["fractals"] = self._fractals() if grid.fractal else None
-        return out
-
-    def _fractals(self) -> list[dict[str, Any]]:
-        """Destination fractals that are written, in order of their numbers: the source fractals in them, the source cell
-        of their first copied cell.
-        """
-        grid, units, origin = self.destination, self.units, self.origin_in_units
-        numbers = grid.blocks[:, :, 0].reshape(-1) // grid.unit_cells
-        rows = []
-        for i in np.argsort(numbers, kind="stable"):
-            if numbers[i] < 0 or not units.copied[i] + units.filled[i] + units.undefined[i]:
-                continue
-            sources = np.unique(origin[i][origin[i] >= 0] // self.source.unit_cells) if self.source.fractal else None
-            rows.append({
-                "id": int(numbers[i]), "from": None if sources is None else [int(n) for n in sources],
-                "first": int(units.first[i]) if units.copied[i] else None, "transposed": bool(units.transposed[i]),
-                "copied": int(units.copied[i]), "filled": int(units.filled[i]), "undefined": int(units.undefined[i]),
-            })  # fmt: skip
-        return rows
-
-    def _runs(self) -> Iterator[dict[str, Any]]:
-        found = self.found
-        base, width = found.destination.first, max(found.cell_bits // 4, 1)
-        for run in runs(found.origin):
-            dst = [base + run.dst, base + run.dst + run.count - 1]
-            if run.src >= 0:
-                yield {"dst": dst, "src": [run.src, run.src + (run.count - 1) * run.step], "step": run.step}
-            elif run.src == UNDEFINED:
-                yield {"dst": dst, "undefined": True}
-            elif run.src == FILL:
-                for first, last, word in _equal(found.words[run.dst : run.dst + run.count]):
-                    yield {"dst": [dst[0] + first, dst[0] + last], "fill": f"0x{word:0{width}x}"}
-
-    def _spot_dict(self, spot: Spot) -> dict[str, Any]:
-        found = self.found
-        return {
-            "element": [spot.row, spot.column], "source": spot.source, "source_byte": found.byte(spot.source),
-            "destination": list(spot.targets), "destination_byte": [found.byte(cell) for cell in spot.targets],
-        }  # fmt: skip
-
-
-def _equal(words: NDArray[np.uint64]) -> Iterator[tuple[int, int, int]]:
-    """(first, last, word) of stretches of equal words."""
-    edges = [0, *(int(i) + 1 for i in np.flatnonzero(words[1:] != words[:-1])), words.size]
-    for first, last in zip(edges[:-1], edges[1:], strict=True):
-        yield first, last - 1, int(words[first])
 
 
 def _corners(grid: Grid, shape: Shape) -> Iterator[tuple[int, int, int]]:

@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import Normal, Stroke
 from numpy.typing import NDArray
 
 from aicore_sim.errors import ParameterError
@@ -28,12 +29,18 @@ DPI = 100
 MOST_PIXELS = 1 << 22
 """Cells of one picture, at most."""
 MOST_HATCHES = 4000
-_WIDEST, _NARROWEST = 7.2, 2.4
+_PAGE = 8.6
+"""Least width of the page, in inches."""
+_WIDEST, _NARROWEST = 7.2, 0.9
 _TALLEST = 9.0
 """Size limits of one picture, in inches."""
-_UNIT = 0.62
-"""Wanted side of a fractal, in inches."""
-_HEAD, _FOOT, _SIDE, _GAP, _INSET, _INSET_GAP = 1.25, 0.55, 0.62, 0.75, 1.9, 0.75
+_UNIT = (0.55, 0.95)
+"""Least and largest side of a fractal that is aimed at, in inches."""
+_ROW = 0.26
+"""Height of a row of elements."""
+_HEAD, _FOOT, _SIDE, _GAP, _INSET, _INSET_GAP = 1.25, 0.55, 0.62, 0.75, 1.9, 0.6
+_MARKS_HIGH = 1.08
+"""Height of the words beside the enlarged pieces."""
 _UNREAD, _EMPTY, _FILLED, _UNDEFINED = (0.9, 0.9, 0.9), (1.0, 1.0, 1.0), (0.82, 0.82, 0.82), (1.0, 0.93, 0.85)
 _EDGE, _LINE = "#555555", "#b4b4b4"
 _MARKS = (("A", "#b3262e"), ("B", "#1f5fa8"), ("C", "#2e7d32"))
@@ -58,36 +65,35 @@ def figure(placement: Placement) -> Figure:
         if grid.cells.size > MOST_PIXELS:
             raise ParameterError(f"the picture of the {name} has {grid.cells.size:,} cells: too many to draw", field=name,
                                  value=grid.cells.size, allowed=f"<= {MOST_PIXELS}; smaller sizes, or --json")  # fmt: skip
-    boxes = [_box(placement.source), _box(placement.destination)]
+    most = max(max(placement.source.units), max(placement.destination.units))
+    scale = float(np.clip(4.2 / max(most, 1), *_UNIT))
+    boxes = [_box(placement.source, scale), _box(placement.destination, scale)]
     windows = _windows(placement)
-    width = max(sum(w for w, _ in boxes) + _GAP + 2 * _SIDE, 8.6)
+    width = max(sum(w for w, _ in boxes) + _GAP + 2 * _SIDE, _PAGE)
     tall = max(h for _, h in boxes)
-    inset = _INSET + _INSET_GAP if windows else 0.0
-    height = _HEAD + tall + _FOOT + inset
+    inset = max(_inset_box(window)[1] for window in windows) if windows else 0.0
+    inset = max(inset, _MARKS_HIGH) if windows else 0.0
+    height = _HEAD + tall + _FOOT + (inset + _INSET_GAP if windows else 0.0)
     fig = Figure(figsize=(width, height), dpi=DPI)
-    free = width - 2 * _SIDE - sum(w for w, _ in boxes)
-    lefts = (_SIDE, _SIDE + boxes[0][0] + max(free, _GAP))
+    lefts = (_SIDE, max(_SIDE + boxes[0][0] + _GAP, min(width / 2, width - _SIDE - boxes[1][0])))
     colours = _unit_colours(placement.source)
     for index, ((w, h), left) in enumerate(zip(boxes, lefts, strict=True)):
         ax = fig.add_axes((left / width, 1 - (_HEAD + h) / height, w / width, h / height))
         _panel(ax, placement, index, colours, (w, h))
     if windows:
-        _enlarged(fig, placement, windows, colours)
+        _enlarged(fig, placement, windows, colours, inset)
     _header(fig, placement, width, height)
     return fig
 
 
 # ---- sizes ----------------------------------------------------------------------------------------------------------
-def _box(grid: Grid) -> tuple[float, float]:
-    """Width and height of a picture in inches: units of a good size, within the limits of the page."""
-    rows, columns = grid.cells.shape
-    if not rows:
-        return _NARROWEST, 1.0
-    down, across = grid.units
-    wide = across * _UNIT * max(grid.unit[1] / 16, 1.0)
-    high = down * (_UNIT * grid.unit[0] / 16 if grid.unit[0] > 1 else 0.26)
-    wide = float(np.clip(wide, _NARROWEST, _WIDEST))
-    return wide, float(np.clip(high, 0.5, _TALLEST))
+def _box(grid: Grid, scale: float) -> tuple[float, float]:
+    """Width and height of a picture in inches: fractals of `scale` or rows, within the limits of the page."""
+    down, across = grid.units if grid.cells.size else (1, 4)
+    height, width = grid.unit
+    high = down * (scale * height / 16 if height > 1 else _ROW)
+    wide = across * max(scale * width / 16, 0.55)
+    return float(np.clip(wide, _NARROWEST, _WIDEST)), float(np.clip(high, 0.5, _TALLEST))
 
 
 def _unit_colours(source: Grid) -> Image:
@@ -148,20 +154,27 @@ def _panel(ax: Axes, placement: Placement, index: int, colours: Image, box: tupl
     if index == 1:
         _hatch(ax, placement, grid.cells)
     _grid_lines(ax, grid)
-    names = [placement.source_label(i) for i in range(grid.units[0] * grid.units[1])] if index == 0 else [
-        placement.label(i) for i in range(grid.units[0] * grid.units[1])]  # fmt: skip
-    _names(ax, grid, names, box)
+    name = (placement.source_label, placement.label)[index]
+    _names(ax, grid, [name(unit, marked=False) for unit in range(grid.units[0] * grid.units[1])], box)
     _ticks(ax, grid, box)
 
 
+def _extents(grid: Grid) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows and columns of cells that every unit has: fewer than the unit's at the ends of rows and of the memory."""
+    there = (grid.blocks >= 0).reshape(*grid.units, *grid.unit)
+    return there.any(axis=3).sum(axis=2), there.any(axis=2).sum(axis=2)
+
+
 def _grid_lines(ax: Axes, grid: Grid) -> None:
-    rows, columns = grid.cells.shape
+    """A frame around the cells of every unit that has any."""
     height, width = grid.unit
-    lines = [[(x, 0), (x, rows)] for x in range(0, columns + 1, width)]
-    lines += [[(0, y), (columns, y)] for y in range(0, rows + 1, height)]
-    ax.add_collection(LineCollection(lines, colors=_EDGE, linewidths=0.6), autolim=False)
+    rows, columns = _extents(grid)
+    frames = [Rectangle((x * width, y * height), float(columns[y, x]), float(rows[y, x]))
+              for y, x in np.argwhere(rows > 0)]  # fmt: skip
+    ax.add_collection(PatchCollection(frames, facecolor="none", edgecolor=_EDGE, linewidth=0.6, clip_on=False),
+                      autolim=False)  # fmt: skip
     for spine in ax.spines.values():
-        spine.set_linewidth(0.8)
+        spine.set_visible(False)
 
 
 def _hatch(ax: Axes, placement: Placement, cells: NDArray[np.int64]) -> None:
@@ -197,15 +210,17 @@ def _names(ax: Axes, grid: Grid, names: Sequence[str], box: tuple[float, float])
     longest = max((len(name) for name in names), default=1)
     size = min(box[0] / across * 72 / (max(longest, 2) * 0.66), box[1] / down * 72 * 0.62, 10.0)
     if size < _SMALLEST:
-        ax.text(1.0, 1.012, "too many for names", fontsize=7, color="#777777", ha="right", va="bottom",
-                transform=ax.transAxes)  # fmt: skip
+        title = ax.get_title(loc="left")
+        ax.set_title(f"{title}, too many to name", fontsize=9, loc="left", pad=14)
         return
     height, width = grid.unit
+    rows, columns = _extents(grid)
     for number, name in enumerate(names):
         row, column = divmod(number, across)
-        if name not in ("", ".", "##", "xx"):
-            ax.text((column + 0.5) * width, (row + 0.5) * height, name, fontsize=size, ha="center", va="center_baseline",
-                    color="#111111", clip_on=True)  # fmt: skip
+        if name not in ("", "."):
+            middle = column * width + columns[row, column] / 2, row * height + rows[row, column] / 2
+            text = ax.text(*middle, name, fontsize=size, ha="center", va="center_baseline", color="#111111", clip_on=True)
+            text.set_path_effects([Stroke(linewidth=2.0, foreground=(1, 1, 1, 0.75)), Normal()])
 
 
 def _ticks(ax: Axes, grid: Grid, box: tuple[float, float]) -> None:
@@ -277,19 +292,26 @@ def _window(placement: Placement, index: int, cells: Sequence[int]) -> _Window |
     return _Window(index, piece, f"{('source', 'destination')[index]} {what}", tuple(marks))
 
 
-def _enlarged(fig: Figure, placement: Placement, windows: Sequence[_Window], colours: Image) -> None:
+def _inset_box(window: _Window) -> tuple[float, float]:
+    """Width and height of an enlarged piece in inches."""
+    rows, columns = window.cells.shape
+    side = _INSET / 16 if rows > 4 else 0.16
+    return float(np.clip(columns * side, 0.6, 2.6)), max(rows * side, 0.2)
+
+
+def _enlarged(
+    fig: Figure, placement: Placement, windows: Sequence[_Window], colours: Image, tallest: float
+) -> None:
     width, height = fig.get_size_inches()
     spots = [spot for spot in placement.spots if spot.targets][: len(_MARKS)]
-    x = _SIDE
+    x, top = _SIDE, _FOOT + tallest
     for window in windows:
-        rows, columns = window.cells.shape
-        tall = _INSET if rows > 4 else _INSET * 0.45
-        wide = min(max(tall * columns / rows if rows > 4 else tall * columns / rows * 0.8, 1.2), 2.6)
-        ax = fig.add_axes((x / width, (_FOOT + _INSET - tall) / height, wide / width, tall / height))
+        wide, tall = _inset_box(window)
+        ax = fig.add_axes((x / width, (top - tall) / height, wide / width, tall / height))
         _inset(ax, placement, window, colours, (wide, tall))
-        x += wide + 0.35
+        x += max(wide, 1.15) + 0.35
     for number, line in enumerate(_mark_lines(placement, spots)):
-        fig.text(x / width, (_FOOT + _INSET - 0.02 - number * 0.36) / height, line, fontsize=8, va="top",
+        fig.text(x / width, (top - 0.02 - number * 0.36) / height, line, fontsize=8, va="top",
                  color=_MARKS[number][1])  # fmt: skip
 
 
@@ -325,7 +347,7 @@ def _inset(ax: Axes, placement: Placement, window: _Window, colours: Image, box:
 # ---- words ----------------------------------------------------------------------------------------------------------
 def _header(fig: Figure, placement: Placement, width: float, height: float) -> None:
     """The sentence above, folded to the width, and the legend below."""
-    chars = int(width / 0.078)
+    chars = int(width / 0.086)
     words, lines = placement.headline().split(), [""]
     for word in words:
         if len(lines[-1]) + len(word) + 1 > chars:
@@ -335,7 +357,9 @@ def _header(fig: Figure, placement: Placement, width: float, height: float) -> N
     found = placement.found
     states = np.unique(placement.origin_in_units)
     handles = [Patch(facecolor="#6f9fd8", label="colour: source unit, fading from its first row to its last")]
-    if found.source.cells and not all(map(_whole_read(placement), range(placement.source.units[0] * placement.source.units[1]))):
+    shown = placement.source.cells
+    at = shown[shown >= 0] - found.source.first
+    if ((at < 0) | (at >= found.source.cells)).any() or not found.read[at].all():
         handles.append(Patch(facecolor=_UNREAD, edgecolor=_EDGE, label="not read"))
     for state, face, hatch, label in (
         (FILL, _FILLED, "////", "filled"), (UNDEFINED, _UNDEFINED, "xxxx", "undefined"), (-1, _EMPTY, "", "untouched"),
@@ -347,11 +371,3 @@ def _header(fig: Figure, placement: Placement, width: float, height: float) -> N
         handles.append(Patch(facecolor="none", label="T: transposed"))
     fig.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.005, 0.0), ncols=len(handles), fontsize=8,
                frameon=False, handlelength=1.3, columnspacing=1.3, handletextpad=0.5)  # fmt: skip
-
-
-def _whole_read(placement: Placement):  # type: ignore[no-untyped-def]
-    def whole(unit: int) -> bool:
-        read, size = placement.read_in(unit)
-        return read == size
-
-    return whole

@@ -22,6 +22,8 @@ from aicore_sim.layouts import element_positions
 
 WRAP = 8
 """Fractals, or blocks of 32 B, in a row of a picture without a structure of its own."""
+SQUARE_FROM = 128
+"""More fractals than this make a square."""
 TALLEST = 64
 """Fractals in a column of a picture, at most."""
 NONE = -1
@@ -216,7 +218,7 @@ def _fractals(first: int, last: int, row: int, height: int | None, across: bool)
     """
     if height is None:
         count = last - first + 1
-        width = min(WRAP, count)
+        width = min(WRAP if count <= SQUARE_FROM else 2 ** round(np.log2(count) / 2), count)
         numbers = first + np.arange(ceil_div(count, width) * width, dtype=np.int64).reshape(-1, width)
     else:
         start = first // height

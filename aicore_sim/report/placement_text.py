@@ -108,9 +108,10 @@ def _columns(placement: Placement) -> tuple[_Column, _Column]:
     colours = placement.units.colour
     destination = [(placement.label(i), _style(int(colours[i])) if placement.units.copied[i] else "dim")
                    for i in range(two.units[0] * two.units[1])]  # fmt: skip
+    heads = [f"{name} {side_text(side)}" for name, side in (("source", found.source), ("destination", found.destination))]
     return (
-        _Column((f"source {side_text(found.source)}", placement.content_words(0)), one, _by_row(source, one), *_heads(one)),
-        _Column((f"destination {side_text(found.destination)}", placement.content_words(1)), two, _by_row(destination, two), *_heads(two)),
+        _Column((heads[0], placement.content_words(0)), one, _by_row(source, one), *_heads(one)),
+        _Column((heads[1], placement.content_words(1)), two, _by_row(destination, two), *_heads(two)),
     )
 
 
@@ -187,9 +188,9 @@ def _elements(placement: Placement) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("element" if found.by_element else "byte", no_wrap=True)
     table.add_column("source byte", justify="right")
-    table.add_column(_place_head("source", placement.source), overflow="fold")
-    table.add_column("destination byte", justify="right")
-    table.add_column(_place_head("destination", placement.destination), overflow="fold")
+    table.add_column(_place_head(placement.source), overflow="fold")
+    table.add_column("lands in byte", justify="right")
+    table.add_column(_place_head(placement.destination), overflow="fold")
     for spot in placement.spots:
         shown, more = spot.targets[:MOST_TARGETS], len(spot.targets) - MOST_TARGETS
         bytes_ = [_byte(found.byte(cell), cell, found.cell_bits) for cell in shown] or ["not read"]
@@ -203,8 +204,8 @@ def _elements(placement: Placement) -> Table:
     return table
 
 
-def _place_head(side: str, grid: Grid) -> str:
-    return f"{side} fractal (row,column)" if grid.fractal else f"{side} (row,column)"
+def _place_head(grid: Grid) -> str:
+    return "fractal (row,column)" if grid.fractal else "(row,column)"
 
 
 def _byte(byte: int, cell: int, bits: int) -> str:
