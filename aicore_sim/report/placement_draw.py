@@ -7,7 +7,7 @@ to right. Below the pictures the source around three neighbours is shown enlarge
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ DPI = 100
 MOST_PIXELS = 1 << 22
 """Cells of one picture, at most."""
 MOST_HATCHES = 4000
+MOST_NAMES = 512
+"""Units of one picture that are named; more would be a wall of figures."""
 _PAGE = 8.6
 """Least width of the page, in inches."""
 _WIDEST, _NARROWEST = 7.2, 0.9
@@ -154,8 +156,7 @@ def _panel(ax: Axes, placement: Placement, index: int, colours: Image, box: tupl
     if index == 1:
         _hatch(ax, placement, grid.cells)
     _grid_lines(ax, grid)
-    name = (placement.source_label, placement.label)[index]
-    _names(ax, grid, [name(unit, marked=False) for unit in range(grid.units[0] * grid.units[1])], box)
+    _names(ax, grid, (placement.source_label, placement.label)[index], box)
     _ticks(ax, grid, box)
 
 
@@ -204,14 +205,18 @@ def _rectangles(mask: NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:
     return sorted(done)
 
 
-def _names(ax: Axes, grid: Grid, names: Sequence[str], box: tuple[float, float]) -> None:
+def _names(ax: Axes, grid: Grid, label: Callable[[int, bool], str], box: tuple[float, float]) -> None:
     """The names in the units, in one size that fits all of them; none where it would be too small to read."""
     down, across = grid.units
-    longest = max((len(name) for name in names), default=1)
-    size = min(box[0] / across * 72 / (max(longest, 2) * 0.66), box[1] / down * 72 * 0.62, 10.0)
+
+    def size_for(letters: int) -> float:
+        return min(box[0] / across * 72 / (letters * 0.7), box[1] / down * 72 * 0.62, 10.0)
+
+    named = down * across <= MOST_NAMES and size_for(2) >= _SMALLEST
+    names = [label(unit, False) for unit in range(down * across)] if named else []
+    size = size_for(max(2, *(len(name) for name in names))) if names else 0.0
     if size < _SMALLEST:
-        title = ax.get_title(loc="left")
-        ax.set_title(f"{title}, too many to name", fontsize=9, loc="left", pad=14)
+        ax.set_title(f"{ax.get_title(loc='left')}, too many to name", fontsize=9, loc="left", pad=14)
         return
     height, width = grid.unit
     rows, columns = _extents(grid)
@@ -234,10 +239,13 @@ def _ticks(ax: Axes, grid: Grid, box: tuple[float, float]) -> None:
         rows = [str(grid.spot(int(cell))[0]) for cell in first[:, 0]]
         columns = [str(grid.spot(int(cell))[1]) if cell >= 0 else "" for cell in first[0]]
     every = max(1, int(np.ceil(down * 0.13 / box[1])))
-    ax.set_yticks([(i + 0.5) * grid.unit[0] for i in range(0, down, every)], rows[::every], fontsize=7)
+    high, wide = _extents(grid)
+    middles = [i * grid.unit[0] + high[i].max() / 2 for i in range(0, down, every)]
+    ax.set_yticks(middles, rows[::every], fontsize=7)
     longest = max(len(name) for name in columns)
     every = max(1, int(np.ceil(across * (longest + 1) * 0.062 / box[0])))
-    ax.set_xticks([(i + 0.5) * grid.unit[1] for i in range(0, across, every)], columns[::every], fontsize=7)
+    middles = [i * grid.unit[1] + wide[:, i].max() / 2 for i in range(0, across, every)]
+    ax.set_xticks(middles, columns[::every], fontsize=7)
     ax.tick_params(length=0, pad=2, top=False, bottom=False, labeltop=True, labelbottom=False)
 
 
