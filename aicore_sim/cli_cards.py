@@ -47,7 +47,7 @@ def cards(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME[:SOC]|FILE.toml]", help="Show this card's numbers.")
     ] = None,
-    apis: Annotated[bool, typer.Option("--apis", help="What each API offers on the card (default atlas_350).")] = False,
+    apis: Annotated[bool, typer.Option("--apis", help="What each API offers on the card; without NAME on every card.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> int:
     """List the cards, or show one: every number with unit, basis and source, or with --apis what each API offers.
@@ -58,13 +58,17 @@ def cards(
       aicore-sim cards atlas_a2
       aicore-sim cards atlas_a2:Ascend910B4 --json
       aicore-sim cards atlas_350 --apis
+      aicore-sim cards --apis --json
     """
     if apis:
-        card = load_card(name or "atlas_350")
+        shown = [load_card(one) for one in (all_cards() if name is None else [name])]
         if as_json:
-            emit_json(api_rows(card))
+            # One card's list has no need to say whose it is.
+            whose = [{} if name is not None else {"card": card.name} for card in shown]
+            emit_json([one | row for one, card in zip(whose, shown, strict=True) for row in api_rows(card)])
         else:
-            _print_apis(card, stdout_console())
+            for card in shown:
+                _print_apis(card, stdout_console())
     elif name is None:
         known = [load_card(one) for one in all_cards()]
         if as_json:

@@ -108,6 +108,17 @@ def from_layout(
     return inside.view(dtype.np_dtype) if dtype.np_dtype is not None else inside
 
 
+def element_positions(
+    shape: Sequence[int], layout: str, dtype: DataType, rows_pad: int | None = None
+) -> NDArray[np.int64]:
+    """For every element of an array of `shape` its number in the buffer, in elements. Raises as `stored_shape` does."""
+    stored = stored_shape(shape, layout, dtype, rows_pad)
+    elements = np.arange(int(np.prod(stored)), dtype=np.int64)
+    position = np.empty_like(elements)
+    position[_arrange(elements.reshape(stored), layout, dtype)] = elements
+    return position.reshape(stored)[tuple(slice(n) for n in shape)]
+
+
 def _align(n: int, unit: int) -> int:
     return -(-n // unit) * unit
 
