@@ -16,7 +16,7 @@ from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions import data_copy, load_data_2d_v2, load_data_3d, nd2nz
 from aicore_sim.instructions.base import Op
 from aicore_sim.instructions.data_copy import DataCopyParams
-from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
+from aicore_sim.instructions.load_3d_params import LoadData3DParamsV2
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.kernel.context import Recorder, current

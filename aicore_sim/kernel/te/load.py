@@ -15,8 +15,8 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.errors import OutOfBoundsError, ParameterError
 from aicore_sim.instructions.base import cached_hash
 from aicore_sim.instructions.cube_layout import SIDE, align_up, ceil_div
+from aicore_sim.instructions.load_3d_params import LoadData3DParamsV2
 from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2
-from aicore_sim.instructions.load_data_3d import LoadData3DParamsV2
 from aicore_sim.kernel.te.frames import kind_of
 from aicore_sim.kernel.te.layout import Axis, Layout, Pattern
 
