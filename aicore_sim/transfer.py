@@ -22,6 +22,8 @@ Bytes = NDArray[np.uint8]
 Runs = NDArray[np.int64]
 MAX_DIMS = 5
 """Strides that a row of `Transfer.src_runs` / `dst_runs` has room for."""
+RUN_WORDS = 2 + 2 * MAX_DIMS
+"""Columns of such a row."""
 DENSE_CHECK_BYTES = 1 << 22
 """Longest range that `Transfer.dst_dense` checks byte by byte for movements of several steps."""
 
@@ -301,7 +303,7 @@ def strided_runs(item: int, shape: Sequence[int], start: int, strides: Sequence[
 def _rows(item: int, dims: Sequence[tuple[int, int]], start: int) -> Runs:
     outer, inner = dims[: max(len(dims) - MAX_DIMS, 0)], dims[-MAX_DIMS:]
     starts = _indices(start, tuple(n for n, _ in outer), tuple(stride for _, stride in outer))
-    rows = np.ones((starts.size, 2 + 2 * MAX_DIMS), np.int64)
+    rows = np.ones((starts.size, RUN_WORDS), np.int64)
     rows[:, 3::2] = 0
     rows[:, 0], rows[:, 1] = starts, item
     for i, (n, stride) in enumerate(inner):
@@ -317,7 +319,7 @@ def _step_runs(step: Step, start: int, strides: tuple[int, ...]) -> Runs:
 
 
 def _joined(parts: list[Runs]) -> Runs:
-    return np.concatenate(parts) if parts else np.ones((0, 2 + 2 * MAX_DIMS), np.int64)
+    return np.concatenate(parts) if parts else np.ones((0, RUN_WORDS), np.int64)
 
 
 def _copy(step: Copy, dst: Bytes, dst_base: int, src: Bytes, src_base: int) -> None:

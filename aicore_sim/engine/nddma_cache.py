@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from aicore_sim.memory import Buffer
+from aicore_sim.transfer import RUN_WORDS
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -43,9 +44,15 @@ def _lines(base: int, runs: Ints, line: int, out: Ints) -> int:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _look_up(numbers: Ints, tags: Ints, used: Ints, clock: Ints, ways: int, hit: NDArray[np.bool_], slot: Ints) -> None:
-    """LRU look-up of each line in order; a miss takes the oldest way of its set."""
+def _look_up(
+    numbers: Ints, line: int, tags: Ints, used: Ints, clock: Ints, ways: int, hit: NDArray[np.bool_], slot: Ints, missed: Ints
+) -> int:
+    """LRU look-up of each line in order; a miss takes the oldest way of its set, and its address goes to `missed`.
+
+    Returns how many missed.
+    """
     sets = tags.size // ways
+    misses = 0
     for i in range(numbers.size):
         clock[0] += 1
         first = (numbers[i] % sets) * ways
@@ -61,8 +68,11 @@ def _look_up(numbers: Ints, tags: Ints, used: Ints, clock: Ints, ways: int, hit:
         if found < 0:
             found = victim
             tags[found] = numbers[i]
+            missed[misses, 0] = numbers[i] * line
+            misses += 1
         used[found] = clock[0]
         slot[i] = found
+    return misses
 
 
 @dataclass(slots=True)
@@ -87,7 +97,17 @@ class NddmaCache:
         self._used = np.zeros(count, np.int64)
         self._clock = np.zeros(1, np.int64)
         self._data = np.zeros((count, line), np.uint8)
+        self._make_room(4096)
         self.hits = self.misses = self.stale_hits = self.invalidated = 0
+
+    def _make_room(self, count: int) -> None:
+        """Scratch for `count` look-ups of one copy."""
+        self._numbers = np.empty(count, np.int64)
+        self._hit = np.zeros(count, np.bool_)
+        self._slot = np.zeros(count, np.int64)
+        self._missed = np.ones((count, RUN_WORDS), np.int64)
+        self._missed[:, 3::2] = 0
+        self._missed[:, 1] = self.line
 
     def invalidate(self) -> None:
         """NdDmaDci: every line is dropped, nothing is written back."""
@@ -98,25 +118,17 @@ class NddmaCache:
     def read(self, buffer: Buffer, address: int, runs: Ints) -> NddmaAccess:
         """Look up one NDDMA copy whose source starts at device `address` of `buffer`; misses are filled from GM now."""
         line = self.line
-        numbers = np.empty(4096, np.int64)
-        count = _lines(address, runs, line, numbers)
-        if count > numbers.size:
-            numbers = np.empty(count, np.int64)
-            _lines(address, runs, line, numbers)
-        numbers = numbers[:count]
-        hit = np.zeros(count, np.bool_)
-        slot = np.zeros(count, np.int64)
-        _look_up(numbers, self._tags, self._used, self._clock, self.ways, hit, slot)
+        count = _lines(address, runs, line, self._numbers)
+        if count > self._numbers.size:
+            self._make_room(count)
+            _lines(address, runs, line, self._numbers)
+        numbers, hit, slot = self._numbers[:count], self._hit, self._slot
+        misses = _look_up(numbers, line, self._tags, self._used, self._clock, self.ways, hit, slot, self._missed)
         stale = self._bytes(buffer, numbers, hit, slot) if buffer.data is not None else []
-        misses = int(count - hit.sum())
         self.hits += count - misses
         self.misses += misses
         self.stale_hits += len(stale)
-        missed = np.ones((misses, runs.shape[1]), np.int64)
-        missed[:, 3::2] = 0
-        missed[:, 0] = numbers[~hit] * line
-        missed[:, 1] = line
-        return NddmaAccess(count - misses, misses, missed, stale)
+        return NddmaAccess(count - misses, misses, self._missed[:misses].copy(), stale)
 
     def _bytes(self, buffer: Buffer, numbers: Ints, hit: NDArray[np.bool_], slot: Ints) -> list[tuple[int, Bytes]]:
         """Compare the lines that hit with GM, fill the ones that missed. In line order, so a later hit sees the fill."""

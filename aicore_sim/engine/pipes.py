@@ -129,7 +129,13 @@ class PipeUnit:
                     end = t + op.latency
                 else:
                     self.current = entry
-                    begin, t, end, waited, arg = yield from self._execute(entry, op, begin)
+                    if op.gm_operand >= 0 and not op.unit_flag:
+                        now = int(env.now)
+                        yield self._turn(begin - now if begin > now else 0)
+                        step = self._global(entry, op, begin, max(begin, now), None)
+                    else:
+                        step = self._execute(entry, op, begin)
+                    begin, t, end, waited, arg = yield from step
                     self.current = None
                 if recent is not None:
                     recent.append((end, [(entry.bufs[i], entry.offs[i] + lo, entry.offs[i] + hi) for i, lo, hi in op.writes]))
