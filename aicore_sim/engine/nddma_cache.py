@@ -45,15 +45,19 @@ def _lines(base: int, runs: Ints, line: int, out: Ints) -> int:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _look_up(
-    numbers: Ints, line: int, tags: Ints, used: Ints, clock: Ints, ways: int, hit: NDArray[np.bool_], slot: Ints, missed: Ints
-) -> int:
+    base: int, runs: Ints, line: int, ways: int, numbers: Ints, tags: Ints, used: Ints, clock: Ints, hit: NDArray[np.bool_],
+    slot: Ints, missed: Ints,
+) -> tuple[int, int]:  # fmt: skip
     """LRU look-up of each line in order; a miss takes the oldest way of its set, and its address goes to `missed`.
 
-    Returns how many missed.
+    Returns how many look-ups there are and how many missed; nothing is looked up where there are more than have room.
     """
-    sets = tags.size // ways
+    count = _lines(base, runs, line, numbers)
     misses = 0
-    for i in range(numbers.size):
+    if count > numbers.size:
+        return count, misses
+    sets = tags.size // ways
+    for i in range(count):
         clock[0] += 1
         first = (numbers[i] % sets) * ways
         victim = first
@@ -72,7 +76,7 @@ def _look_up(
             misses += 1
         used[found] = clock[0]
         slot[i] = found
-    return misses
+    return count, misses
 
 
 @dataclass(slots=True)
@@ -117,18 +121,19 @@ class NddmaCache:
 
     def read(self, buffer: Buffer, address: int, runs: Ints) -> NddmaAccess:
         """Look up one NDDMA copy whose source starts at device `address` of `buffer`; misses are filled from GM now."""
-        line = self.line
-        count = _lines(address, runs, line, self._numbers)
+        count, misses = self._look_up(address, runs)
         if count > self._numbers.size:
             self._make_room(count)
-            _lines(address, runs, line, self._numbers)
-        numbers, hit, slot = self._numbers[:count], self._hit, self._slot
-        misses = _look_up(numbers, line, self._tags, self._used, self._clock, self.ways, hit, slot, self._missed)
-        stale = self._bytes(buffer, numbers, hit, slot) if buffer.data is not None else []
+            count, misses = self._look_up(address, runs)
+        stale = self._bytes(buffer, self._numbers[:count], self._hit, self._slot) if buffer.data is not None else []
         self.hits += count - misses
         self.misses += misses
         self.stale_hits += len(stale)
         return NddmaAccess(count - misses, misses, self._missed[:misses].copy(), stale)
+
+    def _look_up(self, address: int, runs: Ints) -> tuple[int, int]:
+        return _look_up(address, runs, self.line, self.ways, self._numbers, self._tags, self._used, self._clock, self._hit,
+                        self._slot, self._missed)  # fmt: skip
 
     def _bytes(self, buffer: Buffer, numbers: Ints, hit: NDArray[np.bool_], slot: Ints) -> list[tuple[int, Bytes]]:
         """Compare the lines that hit with GM, fill the ones that missed. In line order, so a later hit sees the fill."""

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import simpy
-from simpy.events import NORMAL, EventPriority
+from simpy.events import NORMAL, Event, EventPriority
 
 from aicore_sim.engine.columns import FLAG_IDS
 from aicore_sim.engine.flags import Counter, Flag, Mutex
@@ -105,7 +105,7 @@ class PipeUnit:
         while True:
             if not queue:
                 self.t = t
-                self.sleeper = event = env.event()
+                self.sleeper = event = Event(env)
                 if self.scalar_sleeper is not None:
                     self.scalar_sleeper.succeed()
                     self.scalar_sleeper = None
@@ -276,7 +276,7 @@ class PipeUnit:
         Without it the order would be that in which SimPy got to the processes, which differs with and without data.
         """
         env = self.core.env
-        event = env.event()
+        event = Event(env)
         event._ok, event._value = True, None
         env.schedule(event, self._rank, delay)
         return event
@@ -329,7 +329,7 @@ class PipeUnit:
         # A store that L2 keeps costs memory nothing until its line is written back.
         to_memory = cost.is_read or hint in ("disable", "notalloc_keep")
         memory = (access.fetched if to_memory else 0) + access.evicted
-        finished = core.env.event()
+        finished = Event(core.env)
 
         def ended(port: int, l2: int, hbm: int) -> None:
             finished.succeed((port, l2, hbm))
