@@ -30,7 +30,7 @@ DENSE_CHECK_BYTES = 1 << 22
 _ITEM_TYPES: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
 
 
-def _item_type(size: int) -> np.dtype[Any]:
+def item_type(size: int) -> np.dtype[Any]:
     """numpy type that moves `size` bytes as one item: opaque items copy much faster than rows of small ones."""
     found = _ITEM_TYPES.get(size)
     if found is None:
@@ -334,7 +334,7 @@ def _copy(step: Copy, dst: Bytes, dst_base: int, src: Bytes, src_base: int) -> N
     if not shape:
         dst[d : d + item] = src[s : s + item]
         return
-    kind = _item_type(item)
+    kind = item_type(item)
     np.ndarray(shape, kind, dst.data, d, dst_strides)[...] = np.ndarray(shape, kind, src.data, s, src_strides)
 
 
@@ -369,7 +369,7 @@ def _fill(step: Fill, dst: Bytes, dst_base: int) -> None:
     if not step.shape:
         dst[d : d + item.size] = item
         return
-    kind = _item_type(item.size)
+    kind = item_type(item.size)
     np.ndarray(step.shape, kind, dst.data, d, step.dst_strides)[...] = item.view(kind)[0]
 
 
@@ -378,7 +378,7 @@ def _mark(step: Step, dst: Bytes, dst_base: int, value: int) -> None:
     if not step.shape:
         dst[d : d + step.item] = value
         return
-    kind = _item_type(step.item)
+    kind = item_type(step.item)
     np.ndarray(step.shape, kind, dst.data, d, step.dst_strides)[...] = np.frombuffer(bytes([value]) * step.item, kind)[
         0
     ]

@@ -255,7 +255,8 @@ def cached_hash(self: Any) -> int:
     """
     known: int | None = self.__dict__.get("_hash")
     if known is None:
-        values = _reader(type(self))(self)
+        struct: type = type(self)
+        values = _reader(struct)(self)
         # 2 == 2.0 and 1 == True, but what does not belong where an int does must not find the Op of the int.
         known = self.__dict__["_hash"] = hash((values, *map(type, values)))
     return known
