@@ -9,12 +9,12 @@ Dotted keys are those of the file (`gm.GM-UB.latency`). Keys of the chosen SoC m
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
+import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,7 +61,10 @@ class Card:
         if wrap not in ("refuse", "hardware"):
             raise ParameterError("unknown way to treat values too wide for their field", field="wrap", value=wrap,
                                  allowed="refuse, hardware")  # fmt: skip
-        return replace(self, quirks=chosen(quirks), wrap=wrap == "hardware")
+        named, wraps = chosen(quirks), wrap == "hardware"
+        if (named, wraps) == (self.quirks, self.wrap):
+            return self  # with what it has looked up so far
+        return replace(self, quirks=named, wrap=wraps)
 
     def quirk(self, name: str) -> bool:
         """Whether calls are read as the implementation of this card does, at the place that `name` in QUIRKS describes."""
@@ -249,7 +252,18 @@ def load_card(spec: str | Path, overrides: Mapping[str, object] | None = None) -
     keys to values (numbers or text as typed on a command line); an overridden number gets the basis "override".
     """
     file, soc = _find(spec)
-    raw, model = read_card(file, file.stat().st_mtime_ns)
+    written = file.stat().st_mtime_ns
+    return _loaded(file, written, soc, overrides) if overrides else _plain(file, written, soc)
+
+
+@lru_cache(maxsize=32)
+def _plain(file: Path, mtime_ns: int, soc: str) -> Card:
+    """The card as its file has it: every run by name asks for it."""
+    return _loaded(file, mtime_ns, soc, {})
+
+
+def _loaded(file: Path, mtime_ns: int, soc: str, overrides: Mapping[str, object]) -> Card:
+    raw, model = read_card(file, mtime_ns)
     soc = soc or model.default_soc
     where = str(file)
     if soc not in model.socs:
@@ -257,8 +271,9 @@ def load_card(spec: str | Path, overrides: Mapping[str, object] | None = None) -
             f"card {model.name} has no SoC of this name{near(soc, model.socs)}",
             file=where, field="socs", value=soc, allowed=", ".join(model.socs),
         )  # fmt: skip
-    given = {f"socs.{soc}.{SHORT[key]}" if key in SHORT else key: value for key, value in (overrides or {}).items()}
-    changed: Raw = {key: copy.deepcopy(value) for key, value in raw.items() if key != "support"}
+    given = {f"socs.{soc}.{SHORT[key]}" if key in SHORT else key: value for key, value in overrides.items()}
+    # A copy; copy.deepcopy takes ten times as long, which every run would pay.
+    changed: Raw = pickle.loads(pickle.dumps({key: value for key, value in raw.items() if key != "support"}))
     for path, number in model.socs[soc].numbers.items():
         node = leaf(changed, path, where, f"socs.{soc}.numbers.{path}")
         node.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -119,8 +120,21 @@ def test_command_prints_the_figures_as_json_alone(quick: None, capsys: pytest.Ca
     assert list(document["call_us"]) == list(APIS)
 
 
-def test_command_explains_the_figures(quick: None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--repeat", "1", "-q"]) == 0
+def test_command_explains_the_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[int] = []
+
+    def measured(repeat: int, say: Callable[[str], None]) -> bench.Result:
+        asked.append(repeat)
+        say("never shown")
+        return bench.Result(1234567, 800.25, 0.25, 0.5, 0.125, 0.75, 300, {api: 7.04 + i for i, api in enumerate(APIS)})
+
+    monkeypatch.setattr(bench, "run_bench", measured)
+    assert main(["bench", "--repeat", "3", "-q"]) == 0
     printed = capsys.readouterr()
-    assert all(name in printed.out for name in (*FIGURES, *APIS))
+    words = printed.out.split()
+    assert all(name in words for name in (*FIGURES, *APIS))
+    shown = dict(zip(words, words[1:], strict=False))
+    assert (shown["instructions_per_s"], shown["ratio"], shown["copy_ratio_16k"]) == ("1,234,567", "0.25", "0.125")
+    assert [shown[api] for api in APIS] == [f"{7.0 + i:.1f}" for i in range(len(APIS))]
+    assert asked == [3]
     assert printed.err == ""
