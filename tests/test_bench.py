@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ def test_command_explains_the_figures(monkeypatch: pytest.MonkeyPatch, capsys: p
     printed = capsys.readouterr()
     words = printed.out.split()
     assert all(name in words for name in (*FIGURES, *APIS))
-    shown = dict(zip(words, words[1:], strict=False))
+    shown = dict(pairwise(words))
     assert (shown["instructions_per_s"], shown["ratio"], shown["copy_ratio_16k"]) == ("1,234,567", "0.25", "0.125")
     assert [shown[api] for api in APIS] == [f"{7.0 + i:.1f}" for i in range(len(APIS))]
     assert asked == [3]
