@@ -43,7 +43,7 @@ class Timing:
 
     def __init__(self, card: Card) -> None:
         self.card = card
-        self._gm: dict[int, tuple[float, float, float, GmTraffic]] = {}
+        self._gm: dict[int, tuple[GmTraffic, dict[int, int]]] = {}
         self.issue = ticks(card.value("scalar.issue"))
         self.set_flag = ticks(card.value("sync.set_flag"))
         self.wait_flag = ticks(card.value("sync.wait_flag"))
@@ -137,13 +137,16 @@ class Timing:
     def gm_private(self, cost: GmTraffic, runs: int) -> int:
         """Ticks that a transfer in `runs` contiguous runs takes through the core's own port, with nobody else about."""
         # By identity: an Op keeps its cost key for its life, and hashing the key would cost more than the sum.
-        found = self._gm.get(id(cost))
+        known = self._gm.get(id(cost))
+        if known is None:
+            known = self._gm[id(cost)] = (cost, {})
+        found = known[1].get(runs)
         if found is None:
-            found = self._gm[id(cost)] = (*self._gm_figures(cost), cost)
-        rate, head, row, _ = found
-        cycles = cost.nbytes / rate
-        cycles = max(cycles, runs * row) if cost.layout == "nddma" else cycles + head + runs * row
-        return round(cycles * TICKS_PER_CYCLE) or 1
+            rate, head, row = self._gm_figures(cost)
+            cycles = cost.nbytes / rate
+            cycles = max(cycles, runs * row) if cost.layout == "nddma" else cycles + head + runs * row
+            found = known[1][runs] = round(cycles * TICKS_PER_CYCLE) or 1
+        return found
 
     def _gm_figures(self, cost: GmTraffic) -> tuple[float, float, float]:
         """(bytes per cycle, head, cycles per run) of a GM path for one layout and result type."""

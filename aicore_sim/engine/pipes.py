@@ -330,11 +330,8 @@ class PipeUnit:
         to_memory = cost.is_read or hint in ("disable", "notalloc_keep")
         memory = (access.fetched if to_memory else 0) + access.evicted
         finished = Event(core.env)
-
-        def ended(port: int, l2: int, hbm: int) -> None:
-            finished.succeed((port, l2, hbm))
-
-        machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, float(access.pieces), float(memory), ended)
+        machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, float(access.pieces), float(memory),
+                              finished.succeed)  # fmt: skip
         machine.transfers += 1
         _, l2, hbm = yield finished
         machine.transfers -= 1

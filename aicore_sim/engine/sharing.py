@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-OnEnd = Callable[[int, int, int], None]
+OnEnd = Callable[[tuple[int, int, int]], Any]
 PORT, L2, HBM = 0, 1, 2
 """Columns of the time a flow spent at each limit."""
 _CAP, _READ, _WRITE, _MEM, _LEFT, _RATE, _LIMIT, _T0 = range(8)
@@ -154,12 +154,12 @@ class SharedBandwidth:
         """Begin a flow of `nbytes` that alone would take `private_ticks`.
 
         `l2_bytes` is what it costs the L2 (whole access units), `memory_bytes` its memory traffic.
-        `on_end(port, l2, hbm)` gets the ticks spent at each limit.
+        `on_end((port, l2, hbm))` gets the ticks spent at each limit.
         """
         flow = Solo(nbytes, nbytes / private_ticks, is_read, l2_bytes / nbytes, memory_bytes / nbytes, on_end)
         if not self.contention:
             ticks, limit = flow.alone(self._limits)
-            self._call(ticks, lambda _event: on_end(*_spent(limit, ticks)))
+            self._call(ticks, lambda _event: on_end(_spent(limit, ticks)))
             return
         now = int(self.env.now)
         if not self._ends and self._solo is None:
@@ -180,7 +180,7 @@ class SharedBandwidth:
         def end(_event: Any) -> None:
             if version == self._version:
                 self._solo = None
-                flow.on_end(*_spent(limit, ticks))
+                flow.on_end(_spent(limit, ticks))
 
         self._call(ticks, end)
 
@@ -224,7 +224,7 @@ class SharedBandwidth:
             # Rounded up to a whole tick: a flow never ends before its last byte.
             self._call(max(math.ceil(first - _EPS), 0), lambda _event: self._tick(version))
         for on_end, (port, l2, hbm) in ended:
-            on_end(round(port), round(l2), round(hbm))
+            on_end((round(port), round(l2), round(hbm)))
 
     def _tick(self, version: int) -> None:
         if version == self._version:

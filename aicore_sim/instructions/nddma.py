@@ -37,7 +37,7 @@ def _loop(field: str, value: Any) -> tuple[int, ...]:
     if type(value) is tuple and all([type(x) is int for x in value]):
         return value
     try:
-        return tuple(operator.index(x) for x in (value if hasattr(value, "__iter__") else (value,)))
+        return tuple(map(operator.index, value if hasattr(value, "__iter__") else (value,)))
     except TypeError as error:
         raise ParameterError(
             f"{API}: NDDMA {field} ({camel(field)}) takes an int or a sequence of ints", field=field, value=value

@@ -149,7 +149,7 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     # 0.0 and -0.0 are equal but not the same padding.
     sign = str(params.constant_value) if is_nddma else ""
     loop = None if is_nddma else active_loop(rec, dst, src)
-    key = ("data_copy", params, option, sign, dst.dtype.name, src.dtype.name, dst.kind, src.kind, loop)
+    key = ("data_copy", params, option, sign, dst.dtype, src.dtype, dst.kind, src.kind, loop)
     try:
         op = rec.ops.get(key)
     except TypeError:

@@ -60,8 +60,7 @@ def data_copy_pad(
     loop = active_loop(rec, dst, src)
     # 0.0 and -0.0 are equal but not the same padding.
     sign = str(getattr(pad_params, "padding_value", ""))
-    types = (dst.dtype.name, src.dtype.name)
-    key = ("data_copy_pad", data_copy_params, pad_params, sign, register, mode, types, dst.kind, src.kind, loop)
+    key = ("data_copy_pad", data_copy_params, pad_params, sign, register, mode, dst.dtype, src.dtype, dst.kind, src.kind, loop)
     op = rec.ops.get(key)
     if op is None:
         op = _build_pad(dst, src, data_copy_params, pad_params, register, mode, rec)

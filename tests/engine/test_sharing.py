@@ -56,8 +56,8 @@ def play(
         yield env.timeout(flow.at)
         l2 = flow.nbytes if flow.l2 is None else flow.l2
 
-        def over(port: int, second: int, third: int) -> None:
-            ends[index] = End(int(env.now), (port, second, third))
+        def over(spent: tuple[int, int, int]) -> None:
+            ends[index] = End(int(env.now), spent)
 
         shared.start(flow.nbytes, flow.private, flow.read, l2, flow.memory, over)
 
