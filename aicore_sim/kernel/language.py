@@ -46,10 +46,15 @@ from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
 from aicore_sim.instructions.nddma import MultiCopyLoopInfo, MultiCopyParams, NdDmaConfig, NdDmaLoopInfo, NdDmaParams
 from aicore_sim.kernel import absent as _absent
 from aicore_sim.kernel import allocator as _allocator
+from aicore_sim.kernel import api_aipp as _aipp
+from aicore_sim.kernel import api_bilinear as _bilinear
 from aicore_sim.kernel import api_copy as _copy
 from aicore_sim.kernel import api_cube as _cube
 from aicore_sim.kernel import api_load as _load
+from aicore_sim.kernel import api_transpose as _transpose
 from aicore_sim.kernel import api_vector as _vector
+from aicore_sim.kernel import api_vector_copy as _vector_copy
+from aicore_sim.kernel import api_vector_fused as _vector_fused
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
 from aicore_sim.kernel import enums as _enums
@@ -61,10 +66,15 @@ from aicore_sim.kernel import tensor as _tensor
 from aicore_sim.kernel import values as _values
 from aicore_sim.kernel.absent import *
 from aicore_sim.kernel.allocator import *
+from aicore_sim.kernel.api_aipp import *
+from aicore_sim.kernel.api_bilinear import *
 from aicore_sim.kernel.api_copy import *
 from aicore_sim.kernel.api_cube import *
 from aicore_sim.kernel.api_load import *
+from aicore_sim.kernel.api_transpose import *
 from aicore_sim.kernel.api_vector import *
+from aicore_sim.kernel.api_vector_copy import *
+from aicore_sim.kernel.api_vector_fused import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
 from aicore_sim.kernel.enums import *
@@ -98,3 +108,8 @@ __all__ += _system.__all__
 __all__ += _tensor.__all__
 __all__ += _values.__all__
 __all__ += _vector.__all__
+__all__ += _vector_fused.__all__
+__all__ += _bilinear.__all__
+__all__ += _aipp.__all__
+__all__ += _transpose.__all__
+__all__ += _vector_copy.__all__
