@@ -33,12 +33,8 @@ data_cache_preload = _absent("data_cache_preload", "DataCachePreload")
 get_program_counter = _absent("get_program_counter", "GetProgramCounter")
 get_store_atomic_config = _absent("get_store_atomic_config", "GetStoreAtomicConfig")
 get_sys_workspace = _absent("get_sys_workspace", "GetSysWorkSpacePtr")
-ib_set = _absent("ib_set", "IBSet")
-ib_wait = _absent("ib_wait", "IBWait")
-notify_next_block = _absent("notify_next_block", "NotifyNextBlock")
 set_store_atomic_config = _absent("set_store_atomic_config", "SetStoreAtomicConfig")
 set_sys_workspace = _absent("set_sys_workspace", "SetSysWorkSpace")
-wait_pre_block = _absent("wait_pre_block", "WaitPreBlock")
 
 # ---- vector functions (6.3) -----------------------------------------------------------------------------------------
 block_reduce_max = _absent("block_reduce_max", "BlockReduceMax")

@@ -57,6 +57,7 @@ from aicore_sim.kernel import api_vector_copy as _vector_copy
 from aicore_sim.kernel import api_vector_fused as _vector_fused
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
+from aicore_sim.kernel import block_sync as _block_sync
 from aicore_sim.kernel import enums as _enums
 from aicore_sim.kernel import framework as _framework
 from aicore_sim.kernel import scalar as _scalar
@@ -77,6 +78,7 @@ from aicore_sim.kernel.api_vector_copy import *
 from aicore_sim.kernel.api_vector_fused import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
+from aicore_sim.kernel.block_sync import *
 from aicore_sim.kernel.enums import *
 from aicore_sim.kernel.framework import *
 from aicore_sim.kernel.scalar import *
@@ -96,6 +98,7 @@ __all__ += _absent.__all__
 __all__ += _allocator.__all__
 __all__ += _arrays.__all__
 __all__ += _auto_tensor.__all__
+__all__ += _block_sync.__all__
 __all__ += _copy.__all__
 __all__ += _cube.__all__
 __all__ += _enums.__all__
