@@ -55,6 +55,7 @@ from aicore_sim.kernel import api_transpose as _transpose
 from aicore_sim.kernel import api_vector as _vector
 from aicore_sim.kernel import api_vector_copy as _vector_copy
 from aicore_sim.kernel import api_vector_fused as _vector_fused
+from aicore_sim.kernel import api_vector_reduce as _vector_reduce
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
 from aicore_sim.kernel import block_sync as _block_sync
@@ -76,6 +77,7 @@ from aicore_sim.kernel.api_transpose import *
 from aicore_sim.kernel.api_vector import *
 from aicore_sim.kernel.api_vector_copy import *
 from aicore_sim.kernel.api_vector_fused import *
+from aicore_sim.kernel.api_vector_reduce import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
 from aicore_sim.kernel.block_sync import *
@@ -112,6 +114,7 @@ __all__ += _tensor.__all__
 __all__ += _values.__all__
 __all__ += _vector.__all__
 __all__ += _vector_fused.__all__
+__all__ += _vector_reduce.__all__
 __all__ += _bilinear.__all__
 __all__ += _aipp.__all__
 __all__ += _transpose.__all__
