@@ -37,8 +37,6 @@ set_store_atomic_config = _absent("set_store_atomic_config", "SetStoreAtomicConf
 set_sys_workspace = _absent("set_sys_workspace", "SetSysWorkSpace")
 
 # ---- vector functions (6.3) -----------------------------------------------------------------------------------------
-compare = _absent("compare", "Compare")
-compare_scalar = _absent("compare_scalar", "CompareScalar")
 gather = _absent("gather", "Gather")
 gather_mask = _absent("gather_mask", "GatherMask")
 gatherb = _absent("gatherb", "Gatherb")
@@ -53,7 +51,6 @@ proposal_concat = _absent("proposal_concat", "ProposalConcat")
 proposal_extract = _absent("proposal_extract", "ProposalExtract")
 rp_sort16 = _absent("rp_sort16", "RpSort16")
 scatter = _absent("scatter", "Scatter")
-select = _absent("select", "Select")
 set_cmp_mask = _absent("set_cmp_mask", "SetCmpMask")
 sort = _absent("sort", "Sort")
 sort32 = _absent("sort32", "Sort32")

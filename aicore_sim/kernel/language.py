@@ -56,6 +56,7 @@ from aicore_sim.kernel import api_vector as _vector
 from aicore_sim.kernel import api_vector_copy as _vector_copy
 from aicore_sim.kernel import api_vector_fused as _vector_fused
 from aicore_sim.kernel import api_vector_reduce as _vector_reduce
+from aicore_sim.kernel import api_vector_select as _vector_select
 from aicore_sim.kernel import api_vector_total as _vector_total
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
@@ -79,6 +80,7 @@ from aicore_sim.kernel.api_vector import *
 from aicore_sim.kernel.api_vector_copy import *
 from aicore_sim.kernel.api_vector_fused import *
 from aicore_sim.kernel.api_vector_reduce import *
+from aicore_sim.kernel.api_vector_select import *
 from aicore_sim.kernel.api_vector_total import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
@@ -117,6 +119,7 @@ __all__ += _values.__all__
 __all__ += _vector.__all__
 __all__ += _vector_fused.__all__
 __all__ += _vector_reduce.__all__
+__all__ += _vector_select.__all__
 __all__ += _vector_total.__all__
 __all__ += _bilinear.__all__
 __all__ += _aipp.__all__
