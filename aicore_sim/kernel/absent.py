@@ -37,7 +37,6 @@ set_store_atomic_config = _absent("set_store_atomic_config", "SetStoreAtomicConf
 set_sys_workspace = _absent("set_sys_workspace", "SetSysWorkSpace")
 
 # ---- vector functions (6.3) -----------------------------------------------------------------------------------------
-gather = _absent("gather", "Gather")
 gather_mask = _absent("gather_mask", "GatherMask")
 gatherb = _absent("gatherb", "Gatherb")
 get_cmp_mask = _absent("get_cmp_mask", "GetCmpMask")

@@ -55,6 +55,7 @@ from aicore_sim.kernel import api_transpose as _transpose
 from aicore_sim.kernel import api_vector as _vector
 from aicore_sim.kernel import api_vector_copy as _vector_copy
 from aicore_sim.kernel import api_vector_fused as _vector_fused
+from aicore_sim.kernel import api_vector_gather as _vector_gather
 from aicore_sim.kernel import api_vector_reduce as _vector_reduce
 from aicore_sim.kernel import api_vector_select as _vector_select
 from aicore_sim.kernel import api_vector_total as _vector_total
@@ -79,6 +80,7 @@ from aicore_sim.kernel.api_transpose import *
 from aicore_sim.kernel.api_vector import *
 from aicore_sim.kernel.api_vector_copy import *
 from aicore_sim.kernel.api_vector_fused import *
+from aicore_sim.kernel.api_vector_gather import *
 from aicore_sim.kernel.api_vector_reduce import *
 from aicore_sim.kernel.api_vector_select import *
 from aicore_sim.kernel.api_vector_total import *
@@ -118,6 +120,7 @@ __all__ += _tensor.__all__
 __all__ += _values.__all__
 __all__ += _vector.__all__
 __all__ += _vector_fused.__all__
+__all__ += _vector_gather.__all__
 __all__ += _vector_reduce.__all__
 __all__ += _vector_select.__all__
 __all__ += _vector_total.__all__
