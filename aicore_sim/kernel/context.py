@@ -49,6 +49,8 @@ class Session:
     line_ids: dict[tuple[str, int], int] = field(default_factory=dict)
     warnings: dict[tuple[str, int], int] = field(default_factory=dict)
     """(text, line id) -> how often."""
+    words: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Words in GM through which cores meet, in runs without data: (buffer, byte) -> value."""
 
     def table_of(self, code: Any) -> dict[int, int] | None:
         """The line table of a code object met for the first time."""

@@ -16,6 +16,7 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.errors import AlignmentError, OutOfBoundsError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import Op, Pipe, ScalarWork
 from aicore_sim.instructions.element_value import element_bytes
+from aicore_sim.kernel.addresses import remember
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import CacheLine, DcciDst, MemDsbT
 from aicore_sim.kernel.program import Entry, Kind
@@ -152,6 +153,8 @@ def write_local(tensor: Any, index: int, value: Any) -> None:
     _check(rec, op, tensor, int(index), byte)
     raw = element_bytes("SetValue", value, tensor.dtype, "value")
     bits = tensor.dtype.bits
+    if bits == 64:
+        remember(rec, buffer, byte, value)
 
     def action(device: Device) -> None:
         if buffer.data is not None:
