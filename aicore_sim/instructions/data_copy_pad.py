@@ -323,11 +323,11 @@ def _element(pad: DataCopyPadExtParams | DataCopyPadParams, dtype: DataType) -> 
 
 
 def constant_bytes(value: float | int, dtype: DataType) -> bytes:
-    """A constant as one element. Types without numbers in numpy take an int as the byte itself.
+    """A constant as one element. Types without numbers in numpy, and fp8_e8m0, which has no 0, take an int as the byte.
 
     Raises ParameterError for what does not fit the type.
     """
-    if dtype.np_dtype is None and type(value) is int:
+    if (dtype.np_dtype is None or dtype.name == "fp8_e8m0") and type(value) is int:
         if not 0 <= value <= 255:
             raise ParameterError("a constant of this type is given as its byte", field="value", value=value,
                                  allowed=f"0..255 ({dtype.name})")  # fmt: skip

@@ -164,7 +164,8 @@ def test_wide_pads_wrap_like_the_field(size: int, pad: int) -> None:
 
 # ---- constants ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("dtype", "value", "byte"), [("hifloat8", 0x38, 0x38), ("hifloat8", 255, 255), ("fp8_e4m3fn", 1.0, 0x38),
-                                                      ("fp8_e5m2", 1.0, 0x3C), ("int8", -1, 0xFF)])  # fmt: skip
+                                                      ("fp8_e5m2", 1.0, 0x3C), ("fp8_e8m0", 0, 0), ("fp8_e8m0", 1.0, 127),
+                                                      ("int8", -1, 0xFF)])  # fmt: skip
 def test_constants_of_eight_bits(dtype: str, value: float, byte: int) -> None:
     stage = Stage("atlas_350", {"src": Place("GM", dtype, noise(4)), "dst": Place("VECIN", dtype, 6)})
     params = asc.NdDmaParams(asc.NdDmaLoopInfo(1, 1, 4, 1, 1), value)
