@@ -87,7 +87,7 @@ class PadRegister(NamedTuple):
         """The register as one element of `dtype`."""
         if self.dtype == "raw":
             return _word(int(self.value), dtype)
-        bits = constant_bytes(self.value, DataType(self.dtype) if self.dtype else dtype)
+        bits = encode_scalar(self.value, DataType(self.dtype) if self.dtype else dtype)
         return bits.ljust(8, b"\0")[: dtype.sizeof()]
 
 
@@ -315,24 +315,11 @@ def _element(pad: DataCopyPadExtParams | DataCopyPadParams, dtype: DataType) -> 
     """The padding value as one element."""
     if isinstance(pad, DataCopyPadExtParams):
         try:
-            return constant_bytes(pad.padding_value, dtype)
+            return encode_scalar(pad.padding_value, dtype)
         except ParameterError as error:
             error.field = "padding_value"
             raise
     return _word(pad.padding_value, dtype)
-
-
-def constant_bytes(value: float | int, dtype: DataType) -> bytes:
-    """A constant as one element. Types without numbers in numpy take an int as the byte itself.
-
-    Raises ParameterError for what does not fit the type.
-    """
-    if dtype.np_dtype is None and type(value) is int:
-        if not 0 <= value <= 255:
-            raise ParameterError("a constant of this type is given as its byte", field="value", value=value,
-                                 allowed=f"0..255 ({dtype.name})")  # fmt: skip
-        return bytes([value])
-    return encode_scalar(value, dtype)
 
 
 def _word(value: int, dtype: DataType) -> bytes:

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from aicore_sim.cards import Card
-from aicore_sim.dtypes import BLOCK_BYTES, DataType
+from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, camel, low_bits, movement
 from aicore_sim.instructions.data_copy import API, route
-from aicore_sim.instructions.data_copy_pad import constant_bytes
 from aicore_sim.instructions.nddma_words import WordsEffect
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Runs, Step, Transfer, strided_copy, strided_fill, strided_runs
@@ -234,7 +233,7 @@ def _fitted(field: str, index: int, value: int, lo: int, hi: int, card: Card, wa
 
 def _constant(value: float | int, dtype: DataType) -> bytes:
     try:
-        return constant_bytes(value, dtype)
+        return encode_scalar(value, dtype)
     except ParameterError as error:
         error.field = "constant_value"
         raise

@@ -23,12 +23,18 @@ DTYPES = ("int8", "uint8", "hifloat8", "fp8_e5m2", "fp8_e4m3fn", "fp8_e8m0", "in
           "uint32", "float", "int64", "uint64", "double")  # fmt: skip
 
 
+HIF8 = {0: 0x00, 1: 0x08, 2: 0x10, 4: 0x20, 16: 0x40}
+"""Codes of a few numbers in HiFloat8."""
+
+
 def pattern(dtype: str, value: int) -> bytes:
     kinds = {"half": np.float16, "float": np.float32, "double": np.float64}
     if dtype in kinds:
         return np.array(value, kinds[dtype]).tobytes()
     if dtype == "bfloat16":
         return (int(np.float32(value).view(np.uint32)) >> 16).to_bytes(2, "little")
+    if dtype == "hifloat8":
+        return bytes([HIF8[value]])
     return value.to_bytes(DataType(dtype).sizeof(), "little", signed=value < 0)
 
 
@@ -52,7 +58,8 @@ def nests(draw: Any) -> dict[str, Any]:
         dst[dim] = reach + draw(st.integers(0, 2))
         reach += (left[dim] + sizes[dim] + right[dim] - 1) * dst[dim]
     src = [draw(st.sampled_from([0, 1, 2, 3, 7])) for _ in range(dims)]
-    value = None if draw(st.integers(0, 4)) == 0 else 0 if wide or dtype.startswith("fp8") else draw(st.integers(0, 100))
+    values = st.just(0) if wide or dtype.startswith("fp8") else st.sampled_from(list(HIF8)) if dtype == "hifloat8" else st.integers(0, 100)
+    value = None if draw(st.integers(0, 4)) == 0 else draw(values)
     return {"dtype": dtype, "src": src, "dst": dst, "size": sizes, "own": own, "left": left, "right": right,
             "config": config, "nearest": nearest, "value": value, "reach": reach}  # fmt: skip
 
@@ -163,8 +170,9 @@ def test_wide_pads_wrap_like_the_field(size: int, pad: int) -> None:
 
 
 # ---- constants ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("dtype", "value", "byte"), [("hifloat8", 0x38, 0x38), ("hifloat8", 255, 255), ("fp8_e4m3fn", 1.0, 0x38),
-                                                      ("fp8_e5m2", 1.0, 0x3C), ("int8", -1, 0xFF)])  # fmt: skip
+@pytest.mark.parametrize(("dtype", "value", "byte"), [("hifloat8", 14, 0x2E), ("hifloat8", -2, 0x90), ("fp8_e4m3fn", 1.0, 0x38),
+                                                      ("fp8_e5m2", 1.0, 0x3C), ("fp8_e8m0", 0, 0), ("fp8_e8m0", 1.0, 127),
+                                                      ("int8", -1, 0xFF)])  # fmt: skip
 def test_constants_of_eight_bits(dtype: str, value: float, byte: int) -> None:
     stage = Stage("atlas_350", {"src": Place("GM", dtype, noise(4)), "dst": Place("VECIN", dtype, 6)})
     params = asc.NdDmaParams(asc.NdDmaLoopInfo(1, 1, 4, 1, 1), value)
@@ -172,7 +180,7 @@ def test_constants_of_eight_bits(dtype: str, value: float, byte: int) -> None:
     assert stage.bytes("dst").tolist() == [byte, *stage.bytes("src").tolist(), byte]
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("hifloat8", 256), ("hifloat8", -1), ("int8", 128), ("uint16", -1), ("int32", 0.5)])
+@pytest.mark.parametrize(("dtype", "value"), [("fp8_e8m0", -1), ("int8", 128), ("uint16", -1), ("int32", 0.5)])
 def test_constants_that_do_not_fit(dtype: str, value: float) -> None:
     stage = Stage("atlas_350", {"src": Place("GM", dtype, noise(16)), "dst": Place("VECIN", dtype, 64)})
     params = asc.NdDmaParams(asc.NdDmaLoopInfo(1, 1, 4, 1, 1), value)
