@@ -58,7 +58,11 @@ def nests(draw: Any) -> dict[str, Any]:
         dst[dim] = reach + draw(st.integers(0, 2))
         reach += (left[dim] + sizes[dim] + right[dim] - 1) * dst[dim]
     src = [draw(st.sampled_from([0, 1, 2, 3, 7])) for _ in range(dims)]
-    values = st.just(0) if wide or dtype.startswith("fp8") else st.sampled_from(list(HIF8)) if dtype == "hifloat8" else st.integers(0, 100)
+    values: Any = st.integers(0, 100)
+    if wide or dtype.startswith("fp8"):
+        values = st.just(0)
+    elif dtype == "hifloat8":
+        values = st.sampled_from(list(HIF8))
     value = None if draw(st.integers(0, 4)) == 0 else draw(values)
     return {"dtype": dtype, "src": src, "dst": dst, "size": sizes, "own": own, "left": left, "right": right,
             "config": config, "nearest": nearest, "value": value, "reach": reach}  # fmt: skip
