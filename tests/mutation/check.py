@@ -25,7 +25,14 @@ from tests.mutation.plugin import KINDS, sites
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "aicore_sim" / "instructions"
 # Test files of a module where its name does not say so.
-TESTS: dict[str, tuple[str, ...]] = {}
+_FIXPIPE = ("tests/instructions/test_fixpipe.py", "tests/instructions/test_cube_forms.py", "tests/properties/test_fixpipe.py")
+_MMAD = ("tests/instructions/test_mmad.py", "tests/instructions/test_cube_forms.py", "tests/properties/test_mmad.py")
+_NDDMA = ("tests/instructions/test_nddma.py", "tests/properties/test_nddma.py")
+_VECTOR = ("tests/instructions/test_vector.py", "tests/properties/test_vector_moves.py")
+TESTS = {
+    "cube_layout": (*_MMAD, *_FIXPIPE), "fixpipe": _FIXPIPE, "fixpipe_layout": _FIXPIPE, "mmad_effect": _MMAD,
+    "nddma": _NDDMA, "nddma_words": _NDDMA, "vector_effect": _VECTOR, "mask_copy": _VECTOR, "transpose": _VECTOR,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
