@@ -142,7 +142,7 @@ def _call_v220(params: FixpipeParamsV220, config: FixpipeConfig, dst: DataType, 
     nd = config.layout == ROW_MAJOR
     rows = _ND_ROWS if nd and card.npu_arch != 3510 else 65535
     params = taken(API, params, {
-        "n_size": (0, 4095, 16), "m_size": (0, rows, 16), "src_stride": (0, 65535), "dst_stride": (1, _MAX32),
+        "n_size": (0, 4095), "m_size": (0, rows, 16), "src_stride": (0, 65535), "dst_stride": (1, _MAX32),
         "deq_scalar": (0, _MAX64), "nd_num": (0, 65535), "src_nd_stride": (0, 512, 16), "dst_nd_stride": (0, 65535),
     }, card, warnings)  # fmt: skip
     unit, matrix_unit = BLOCK_BYTES, SIDE * L0C_ROW
@@ -165,7 +165,7 @@ def _call_3510(
 ) -> _Call:
     rows = _DN_ROWS if config.layout == COLUMN_MAJOR else 65535
     params = taken(API, params, {
-        "n_size": (0, 4095, 16), "m_size": (0, rows, 16), "src_stride": (0, 65535), "dst_stride": (1, _MAX32),
+        "n_size": (0, 4095), "m_size": (0, rows, 16), "src_stride": (0, 65535), "dst_stride": (1, _MAX32),
         "deq_scalar": (0, _MAX64), "dual_dst_ctl": (0, 2, 8),
     }, card, warnings)  # fmt: skip
     check_range(API, type(params).__name__, "sub_block_id", int(params.sub_block_id), 0, 1, card.name)
@@ -221,7 +221,7 @@ def of_copy(
                            card)  # fmt: skip
     warnings: list[str] = []
     params = taken(api, params, {
-        "n_size": (0, 4095, 16), "m_size": (0, _ND_ROWS if nd and not new else 65535, 16), "src_stride": (0, 65535),
+        "n_size": (0, 4095), "m_size": (0, _ND_ROWS if nd and not new else 65535, 16), "src_stride": (0, 65535),
         "dst_stride": (1, _MAX32), "relu_pre": (0, 1, 8), "clip_relu_pre": (0, 1, 8),
     }, card, warnings)  # fmt: skip
     clip: float | None = None
@@ -352,6 +352,9 @@ def _plan(call: _Call, dst: DataType) -> Plan:
 
 
 def _warn_overlap(call: _Call, plan: Plan) -> None:
+    rows = (plan.m - 1) * call.c0_stride + 1
+    if plan.n > SIDE and call.src_pitch < rows * L0C_ROW:
+        call.warnings.append(f"src_stride {call.src_pitch // L0C_ROW} counts rows: column blocks of {rows} rows overlap in L0C")
     if plan.form == "nd":
         if plan.m > 1 and call.dst_stride < plan.n:
             call.warnings.append(f"rows {call.dst_stride} elements apart overlap: a row has {plan.n}")

@@ -89,6 +89,7 @@ def build(params: Params, dtype: DataType, src: str, dst: str, card: Card, notes
         warnings.append("addr_mode 1 decrements as the page says; the published implementation increments")
     if params.repeat_times == 0:
         return None
+    _check_squares(params, dtype, warnings)
     transfer = Transfer(_lower(params, dtype, start, stride, pitch, warnings))
     return movement(
         API, Pipe.MTE1, path, transfer, OnChip(path, API, transfer.copied_bytes),
@@ -123,6 +124,18 @@ def _source(params: Params, dtype: DataType, card: Card, warnings: list[str]) ->
     if card.quirk("transpose-v1-16-bit"):
         start, stride = low_bits(start, 16), low_bits(stride, 16)
     return start, stride, 1
+
+
+def _check_squares(params: Params, dtype: DataType, warnings: list[str]) -> None:
+    """Warn where squares of the second struct share some fractals, as with numbers meant for the first one."""
+    n = FRACTALS[dtype.bits]
+    if not isinstance(params, LoadData2dTransposeParamsV2) or not params.src_stride or n == 1:
+        return
+    square = np.arange(n) * (params.src_frac_gap + 1)
+    read = np.add.outer(np.arange(params.repeat_times) * params.src_stride, square)
+    if np.unique(read).size < read.size:
+        warnings.append(f"src_stride {params.src_stride} counts single fractals in {type(params).__name__}: squares of {n}"
+                        " fractals share some of them")  # fmt: skip
 
 
 # ---- lowering -------------------------------------------------------------------------------------------------------
