@@ -130,6 +130,7 @@ def test_config_pads_inside_long_elements(dtype: str, apart: int, sizes: list[in
         dst.append(reach if not dst else reach * apart)
         reach = dst[-1] * (left + n + right)
     words = 2 * reach + left + right + 2
+    assume(words <= 2**15)
     places = {"src": Place("GM", dtype, noise(int(np.prod(sizes)) * 8)), "dst": Place("VECIN", dtype, (words + 1) // 2 * 8)}
     stage = Stage("atlas_350", places, quirks="nddma-b64-config-pads")
     picture = Picture(stage)
@@ -161,6 +162,27 @@ def test_wide_pads_wrap_like_the_field(size: int, pad: int) -> None:
     assert any("8 bits" in text for text in stage.warnings)
 
 
+@PROPERTY
+@given(st.sampled_from(["int8", "uint16", "int32", "int64", "uint64"]), st.integers())
+def test_constants_keep_the_bits_of_their_type(dtype: str, value: int) -> None:
+    """On hardware; 64-bit types pass on 0 whatever is given (spec 10.5)."""
+    size = DataType(dtype).sizeof()
+    element = bytes(8) if size == 8 else (value % 256**size).to_bytes(size, "little")
+    fits = value == 0 if size == 8 else int.from_bytes(element, "little", signed=dtype[0] == "i") == value
+    places = {"src": Place("GM", dtype, noise(4 * size)), "dst": Place("VECIN", dtype, 8 * size)}
+    params = asc.NdDmaParams(asc.NdDmaLoopInfo(1, 1, 4, 1, 2), value)
+    stage = Stage("atlas_350", places, wrap="hardware")
+    picture = Picture(stage)
+    picture.put(0, element * 7)
+    picture.copy(size, 0, 4 * size)
+    stage.call(lambda: asc.data_copy(stage["dst"], stage["src"], params))
+    picture.check(stage)
+    assert bool(stage.warnings) != fits
+    if not fits:
+        plain = Stage("atlas_350", places)
+        plain.refuses(lambda: asc.data_copy(plain["dst"], plain["src"], params), ParameterError, "constant_value")
+
+
 # ---- constants ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("dtype", "value", "byte"), [("hifloat8", 0x38, 0x38), ("hifloat8", 255, 255), ("fp8_e4m3fn", 1.0, 0x38),
                                                       ("fp8_e5m2", 1.0, 0x3C), ("int8", -1, 0xFF)])  # fmt: skip
@@ -176,6 +198,19 @@ def test_constants_that_do_not_fit(dtype: str, value: float) -> None:
     stage = Stage("atlas_350", {"src": Place("GM", dtype, noise(16)), "dst": Place("VECIN", dtype, 64)})
     params = asc.NdDmaParams(asc.NdDmaLoopInfo(1, 1, 4, 1, 1), value)
     stage.refuses(lambda: asc.data_copy(stage["dst"], stage["src"], params), ParameterError, "constant_value")
+
+
+def test_a_zero_that_the_type_lacks() -> None:
+    """fp8_e8m0 holds powers of two only: its constant may stay 0 where nothing is padded."""
+    places = {"src": Place("GM", "fp8_e8m0", noise(16)), "dst": Place("VECIN", "fp8_e8m0", 64)}
+    stage = Stage("atlas_350", places)
+    plain, padded = (asc.NdDmaParams(asc.NdDmaLoopInfo([1, 4], [1, 8], [4, 2], [0, pad]), 0) for pad in (0, 1))
+    picture = Picture(stage)
+    for row in range(2):
+        picture.copy(row * 8, row * 4, 4)
+    stage.call(lambda: asc.data_copy(stage["dst"], stage["src"], plain))
+    picture.check(stage)
+    stage.refuses(lambda: asc.data_copy(stage["dst"], stage["src"], padded), ParameterError, "constant_value")
 
 
 def test_four_bits_and_other_cards() -> None:
