@@ -176,8 +176,8 @@ def build(params: DataCopyParams, dtype: DataType, src: str, dst: str, card: Car
     pipe, path = route(API, src, dst, card)
     name, _, variant = OFFERS[src, dst]
     check_offer(card, name, variant, dtype, other_way(card, src, dst))
-    # Between UB and L1 a count or length of 0 is outside the range; elsewhere it moves nothing.
-    least = 1 if {src, dst} == {"UB", "L1"} else 0
+    # Between UB and L1 a count or length of 0 is outside the range; elsewhere, and on hardware, it moves nothing.
+    least = 1 if {src, dst} == {"UB", "L1"} and not card.wrap else 0
     stride = 1 if dst == "FB" and params.block_count > 1 else 0
     warnings: list[str] = []
     params = taken(
@@ -235,7 +235,7 @@ def build_count(count: int, dtype: DataType, src: str, dst: str, card: Card) -> 
     unit = units(dst, card).block
     whole = nbytes // unit * unit
     if whole == 0:
-        if {src, dst} == {"UB", "L1"}:
+        if {src, dst} == {"UB", "L1"} and not card.wrap:
             # Here nothing says that a count of 0 is no operation.
             raise ParameterError("DataCopy: count is less than one block of 32 B", field="count", value=count,
                                  allowed=f">= {-(-BLOCK_BYTES // dtype.sizeof())}", card=card.name)  # fmt: skip

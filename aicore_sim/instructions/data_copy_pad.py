@@ -7,15 +7,26 @@ and in 32 B on the local side. There a block is left padding, data, right paddin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import GmTraffic, Op, Range, cached_hash, check_range, describe, movement, taken
+from aicore_sim.instructions.base import (
+    GmTraffic,
+    Op,
+    Range,
+    cached_hash,
+    check_range,
+    describe,
+    low_bits,
+    movement,
+    taken,
+)
 from aicore_sim.instructions.data_copy import ARCH_950, DataCopyParams, route
+from aicore_sim.instructions.element_value import fitted_constant
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
 
@@ -96,10 +107,12 @@ def set_register(value: float | int) -> PadRegister:
     return PadRegister(value, "", str(value))
 
 
-def left_register(pad: DataCopyPadExtParams | DataCopyPadParams) -> PadRegister:
+def left_register(pad: DataCopyPadExtParams | DataCopyPadParams, card: Card) -> PadRegister:
     """The register after a GM -> UB call with `pad`, whose is_pad is set."""
-    kind = pad.dtype.name if isinstance(pad, DataCopyPadExtParams) else "raw"
-    return PadRegister(pad.padding_value, kind, str(pad.padding_value))
+    if isinstance(pad, DataCopyPadParams):
+        return PadRegister(pad.padding_value, "raw", str(pad.padding_value))
+    value = fitted_constant(pad.padding_value, pad.dtype, card)
+    return PadRegister(value, pad.dtype.name, str(value))
 
 
 def build_in(
@@ -119,9 +132,11 @@ def build_in(
     _check_route(src, dst, card, ("GM to UB", "GM to L1"), mode, dtype)
     size = dtype.sizeof()
     warnings: list[str] = []
-    params = _counts(params, card, warnings, least=1 if dst == "L1" else 0)
+    params = _counts(params, card, warnings, least=1 if dst == "L1" and not card.wrap else 0)
     length = params.block_len
     wide = card.npu_arch == ARCH_950
+    if card.wrap and wide and isinstance(params, DataCopyExtParams):
+        params = _wrapped_pitch(params, warnings)
     params = _strides(params, card, warnings, *(((-length, _reach(card)), (0, 65535)) if wide else ((0, U32), (0, U32))))
     _check_length(params, dtype, card)
     pad = _checked_pad(pad, dtype, card, warnings)
@@ -262,6 +277,17 @@ def _counts(params: BlocksT, card: Card, warnings: list[str], least: int = 0) ->
     return taken(API, params, {"block_count": (least, 4095), "block_len": (least, longest)}, card, warnings)
 
 
+def _wrapped_pitch(params: DataCopyExtParams, warnings: list[str]) -> DataCopyExtParams:
+    """`params` with the source stride that is left where the instruction of 950 holds it: as the distance from start to
+    start, 40 bits without a sign (spec 9.1, Lowering)."""
+    stride = params.src_stride
+    if type(stride) is not int or -params.block_len <= stride <= WIDE:
+        return params
+    kept = low_bits(params.block_len + stride, WIDE.bit_length()) - params.block_len
+    warnings.append(f"src_stride = {stride} does not fit its 40 bits and becomes {kept}")
+    return replace(params, src_stride=kept)
+
+
 def _strides(
     params: BlocksT, card: Card, warnings: list[str], src_range: tuple[int, int], dst_range: tuple[int, int]
 ) -> BlocksT:
@@ -306,6 +332,10 @@ def _checked_pad(pad: PadT, dtype: DataType, card: Card, warnings: list[str]) ->
             allowed="0",
             card=card.name,
         )
+    if isinstance(pad, DataCopyPadExtParams):
+        value = fitted_constant(pad.padding_value, dtype, card, "padding_value", warnings)
+        if value is not pad.padding_value:
+            pad = replace(pad, padding_value=value)
     _element(pad, dtype)
     return pad
 

@@ -22,6 +22,7 @@ from aicore_sim.instructions.nd2nz import (
     dst_ranges,
     matrices_of,
     matrix_pitch,
+    note_overlap,
     note_wide_sources,
     nz_steps,
     source_ranges,
@@ -46,6 +47,7 @@ def build_to_ub(params: Nd2NzParams, dtype: DataType, card: Card) -> Op | None:
     if 0 in (params.nd_num, params.n_value, params.d_value):
         return None
     m = matrices_of(params, dtype, matrix_pitch(params.nd_num, params.dst_nz_matrix_stride, dtype, card, warnings))
+    note_overlap(m, params.dst_nz_c0_stride, params.dst_nz_n_stride, warnings)
     steps = nz_steps(m, params.dst_nz_c0_stride * BLOCK_BYTES, params.dst_nz_n_stride * BLOCK_BYTES)
     start = 0
     if card.quirk("ub-nd2nz-once"):
@@ -88,6 +90,7 @@ def build_to_l1(params: Nd2NzParams, dtype: DataType, card: Card) -> Op:
                                  field=field, value=getattr(params, field), allowed=f"multiples of {dtype.c0}",
                                  card=card.name)  # fmt: skip
     m = matrices_of(params, dtype, 0)
+    note_overlap(m, params.dst_nz_c0_stride, params.dst_nz_n_stride, warnings)
     steps = nz_steps(m, params.dst_nz_c0_stride * BLOCK_BYTES, params.dst_nz_n_stride * BLOCK_BYTES)
     cost = OnChip(path, API, m.n * m.d * m.size)
     return movement(API, pipe, path, Transfer(steps), cost, aligns=(BLOCK_BYTES, BLOCK_BYTES), detail=describe(params),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,7 @@ from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, camel, low_bits, movement
 from aicore_sim.instructions.data_copy import API, route
+from aicore_sim.instructions.element_value import fitted_constant
 from aicore_sim.instructions.nddma_words import WordsEffect
 from aicore_sim.instructions.offer import check_offer
 from aicore_sim.transfer import Runs, Step, Transfer, strided_copy, strided_fill, strided_runs
@@ -123,6 +124,7 @@ def build(
     _, path = route(API, src, dst, card)
     warnings: list[str] = []
     loops = _loops(params.loop_info, dtype, config, card, warnings)
+    params = _fitted_constant(params, dtype, card, warnings)
     inside = _check_config(params, dtype, config, len(loops), card, warnings)
     _check_span(loops, card)
     overlap = _check_overlap(loops, card)
@@ -138,7 +140,9 @@ def build(
         borders = any(x.left or x.right for x in loops)
         if borders and params.constant_value is None:
             warnings.append("pad value not set: the padding is undefined (set constant_value)")
-        pattern = bytes(size) if params.constant_value is None else _constant(params.constant_value, dtype)
+        value = params.constant_value
+        # A zero that nothing is padded with need not exist in the type: fp8_e8m0 has none.
+        pattern = bytes(size) if value is None or not (borders or value) else _constant(value, dtype)
         steps.extend(_borders(in_bytes, pattern, params.constant_value is None))
     transfer = Transfer(tuple(steps))
     runs, rows = _gm_reads(in_bytes, size, _passes(loops, dtype, config))
@@ -229,6 +233,18 @@ def _fitted(field: str, index: int, value: int, lo: int, hi: int, card: Card, wa
     if not lo <= value <= hi:
         raise _refuse(field, value, f"{lo}..{hi}", card, index=index)
     return value
+
+
+def _fitted_constant(params: NdDmaParams, dtype: DataType, card: Card, warnings: list[str]) -> NdDmaParams:
+    """`params` with what the card keeps of constant_value where it imitates the hardware (spec 10.5: 64 bits pass on 0)."""
+    value = params.constant_value
+    if value is None or not card.wrap:
+        return params
+    kept = fitted_constant(value, dtype, card, "constant_value", warnings)
+    if dtype.bits == 64 and kept:
+        warnings.append(f"constant_value = {value} is not passed on for 64-bit types: the padding is 0")
+        kept = 0
+    return replace(params, constant_value=kept)
 
 
 def _constant(value: float | int, dtype: DataType) -> bytes:

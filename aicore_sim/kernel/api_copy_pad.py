@@ -73,7 +73,7 @@ def data_copy_pad(
         rec.ops[key] = op
     rec.emit(op, dst, src)
     if pad_params is not None and type(pad_params) is not Nd2NzParams and pad_params.is_pad:
-        rec.state["pad_value"] = pads.left_register(pad_params)
+        rec.state["pad_value"] = pads.left_register(pad_params, rec.card)
 
 
 def _build_pad(

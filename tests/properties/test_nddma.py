@@ -173,6 +173,27 @@ def test_wide_pads_wrap_like_the_field(size: int, pad: int) -> None:
     assert any("8 bits" in text for text in stage.warnings)
 
 
+@PROPERTY
+@given(st.sampled_from(["int8", "uint16", "int32", "int64", "uint64"]), st.integers())
+def test_constants_keep_the_bits_of_their_type(dtype: str, value: int) -> None:
+    """On hardware; 64-bit types pass on 0 whatever is given (spec 10.5)."""
+    size = DataType(dtype).sizeof()
+    element = bytes(8) if size == 8 else (value % 256**size).to_bytes(size, "little")
+    fits = value == 0 if size == 8 else int.from_bytes(element, "little", signed=dtype[0] == "i") == value
+    places = {"src": Place("GM", dtype, noise(4 * size)), "dst": Place("VECIN", dtype, 8 * size)}
+    params = asc.NdDmaParams(asc.NdDmaLoopInfo(1, 1, 4, 1, 2), value)
+    stage = Stage("atlas_350", places, wrap="hardware")
+    picture = Picture(stage)
+    picture.put(0, element * 7)
+    picture.copy(size, 0, 4 * size)
+    stage.call(lambda: asc.data_copy(stage["dst"], stage["src"], params))
+    picture.check(stage)
+    assert bool(stage.warnings) != fits
+    if not fits:
+        plain = Stage("atlas_350", places)
+        plain.refuses(lambda: asc.data_copy(plain["dst"], plain["src"], params), ParameterError, "constant_value")
+
+
 # ---- constants ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("dtype", "value", "byte"), [("hifloat8", 14, 0x2E), ("hifloat8", -2, 0x90), ("fp8_e4m3fn", 1.0, 0x38),
                                                       ("fp8_e5m2", 1.0, 0x3C), ("fp8_e8m0", 0, 0), ("fp8_e8m0", 1.0, 127),
