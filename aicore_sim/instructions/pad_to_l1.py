@@ -12,7 +12,7 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError
 from aicore_sim.instructions.base import OnChip, Op, Range, TransferEffect, describe, taken
-from aicore_sim.instructions.data_copy import DataCopyParams, other_way, route
+from aicore_sim.instructions.data_copy import DataCopyParams, route
 from aicore_sim.instructions.data_copy_pad import API, PadMode, build_out
 from aicore_sim.instructions.nd2nz import Nd2NzParams, build_nd
 from aicore_sim.instructions.offer import check_offer
@@ -27,7 +27,7 @@ def build(params: DataCopyParams, nd: Nd2NzParams, dtype: DataType, card: Card) 
     or type do not offer it; A2 and A3 do it in the Matmul library only.
     """
     pipe, path = route(API, "UB", "L1", card)
-    check_offer(card, API, "UB to L1 unaligned", dtype, other_way(card, "UB", "L1"))
+    check_offer(card, API, "UB to L1 unaligned", dtype)
     warnings = ["the vendor's library does this through GM with messages of the Matmul API: the time is that of the direct"
                 " path, and ordering it against the cube core is left to the kernel"]  # fmt: skip
     counts: dict[str, Range] = {"block_count": (1, 4095), "block_len": (1, 65535)}
