@@ -116,7 +116,8 @@ def build(
     check_offer(card, API, "GM to UB NDDMA", None)
     if dtype.bits < 8:
         raise UnsupportedError(f"{both_names(API)}: NdDmaParams (NDDMA) does not take {type_names(dtype)}",
-                               field="dtype", value=dtype.name, allowed="types of 8, 16, 32 and 64 bits; pairs of 4 bits as uint8", card=card.name)  # fmt: skip
+                               field="dtype", value=dtype.name, card=card.name,
+                               allowed="types of 8, 16, 32 and 64 bits; pairs of 4 bits as uint8")  # fmt: skip
     if (src, dst) != ("GM", "UB"):
         raise ParameterError(
             f"{API}: NDDMA runs from GM to UB", field="path", value=f"{src}-{dst}", allowed="GM-UB", card=card.name

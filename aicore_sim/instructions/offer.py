@@ -14,7 +14,10 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.other_ways import form_of, other_ways
 
-_PYASC_NAMES = {"SetFixpipePreQuantFlag": "set_fix_pipe_pre_quant_flag", "Copy": "te.copy", "DisableDmaAtomic": "set_atomic_none"}
+_PYASC_NAMES = {
+    "Copy": "te.copy", "DisableDmaAtomic": "set_atomic_none", "ReadGmByPassDCache": "read_gm_by_pass_dcache",
+    "SetFixpipePreQuantFlag": "set_fix_pipe_pre_quant_flag", "WriteGmByPassDCache": "write_gm_by_pass_dcache",
+}  # fmt: skip
 """Names that are not the mechanical snake_case of the C++ name."""
 
 
@@ -50,11 +53,11 @@ def check_offer(card: Card, name: str, variant: str, dtype: DataType | None) -> 
         raise wrong_type(card, name, form_of(name, variant).label, dtype, listed)
 
 
-def not_offered(card: Card, api: str, name: str, variant: str, field: str = "api") -> UnsupportedError:
+def not_offered(card: Card, api: str, name: str, variant: str, field: str = "api", value: str = "") -> UnsupportedError:
     """The refusal of a row that the card lacks: `api` is what the kernel called, `name` and `variant` are the row's."""
     label = form_of(name, variant).label
     what = f"{both_names(api)}: {label}" if label else both_names(api)
-    return UnsupportedError(f"{what} is not offered on this card", field=field, value=label if field == "params" else api,
+    return UnsupportedError(f"{what} is not offered on this card", field=field, value=value or (label if field == "params" else api),
                             allowed=other_ways(card, name, variant) or None, card=card.name)  # fmt: skip
 
 

@@ -130,6 +130,7 @@ def test_config_pads_inside_long_elements(dtype: str, apart: int, sizes: list[in
         dst.append(reach if not dst else reach * apart)
         reach = dst[-1] * (left + n + right)
     words = 2 * reach + left + right + 2
+    assume(words * 4 <= 64 * 1024)
     places = {"src": Place("GM", dtype, noise(int(np.prod(sizes)) * 8)), "dst": Place("VECIN", dtype, (words + 1) // 2 * 8)}
     stage = Stage("atlas_350", places, quirks="nddma-b64-config-pads")
     picture = Picture(stage)
