@@ -231,7 +231,8 @@ def _print_apis(card: Card, console: Console) -> None:
     table.add_column("note", overflow="fold")
     for row in card.model.support.apis:
         note = _reason(card, row) or ""
-        table.add_row(Text(row.name), Text(row.variant), "no" if not row.supported else "not modelled" if gap(card, row) else "yes", Text(" ".join(row.dtypes)),
+        offered = "no" if not row.supported else "not modelled" if gap(card, row) else "yes"
+        table.add_row(Text(row.name), Text(row.variant), offered, Text(" ".join(row.dtypes)),
                       Text(", ".join(row.paths)), Text(note))  # fmt: skip
     console.print(table)
     console.print(Text(f"source: {card.model.support.source}", style="dim"))

@@ -329,7 +329,8 @@ CALLS: dict[tuple[str, str], Call] = {
         lambda: asc.set_loop_mode_para(asc.LoopModeParams(2, 1, 32, 32, 0, 0), asc.DataCopyMVType.OUT_TO_UB),
         vector=True, says="set_loop_mode_para", instead="loop around data_copy"),
     ("ResetLoopModePara", ""): _register(
-        lambda: asc.reset_loop_mode_para(asc.DataCopyMVType.OUT_TO_UB), vector=True, says="reset_loop_mode_para", instead="none needed"),
+        lambda: asc.reset_loop_mode_para(asc.DataCopyMVType.OUT_TO_UB), vector=True,
+        says="reset_loop_mode_para", instead="none needed"),
     ("NdDmaDci", ""): _register(
         asc.nd_dma_dci, vector=True, says="nd_dma_dci", instead="data_copy_pad copies row by row"),
     # registers of LoadData

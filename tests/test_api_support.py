@@ -65,12 +65,9 @@ def paths_of(row: ApiSupport) -> list[tuple[str, str]]:
     """Position pairs of a row; ("", position) for a fill."""
     found = []
     for text in row.paths or ("",):
-        source, mark, target = text.split(" ")[0].rpartition(">")
+        source, _, target = text.split(" ")[0].rpartition(">")
         ends = [POSITIONS.get(end, (end,)) for end in (source, target)]
-        if source and source == "VEC*" == target:
-            found += itertools.product(*ends)
-        else:
-            found += [pair for pair in itertools.product(*ends)]
+        found += itertools.product(*ends)
     return found
 
 
@@ -146,7 +143,8 @@ def others_of(card: str, row: ApiSupport, kind: str, path: tuple[str, str]) -> l
         tail = [end * (1 + (row.variant == "with bias")) for end in ends]
         if row.name == "MmadMx":
             tail = [(DataType("fp8_e8m0"), end[0], end[0]) for end in ends]
-        pairs = [(dtype, dtype) for dtype in TYPES] + [(DataType("fp8_e5m2"), DataType("half")), (DataType("int8"), DataType("uint8"))]
+        pairs = [(dtype, dtype) for dtype in TYPES]
+        pairs += [(DataType("fp8_e5m2"), DataType("half")), (DataType("int8"), DataType("uint8"))]
         tried = [pair + rest for pair in pairs for rest in tail]
         assert all(len(types) == count for types in tried)
     return [types for types in tried if types not in listed]
@@ -179,7 +177,8 @@ def test_registers_with_a_type_refuse_others(card: str, name: str) -> None:
 
 
 STORES: dict[str, tuple[str, str]] = {
-    "VECOUT>GM": ("DataCopy", "GM and UB contiguous"), "CO1>GM": ("Fixpipe", "L0C to GM"), "A1>GM": ("DataCopy", "L1 to GM contiguous"),
+    "VECOUT>GM": ("DataCopy", "GM and UB contiguous"), "CO1>GM": ("Fixpipe", "L0C to GM"),
+    "A1>GM": ("DataCopy", "L1 to GM contiguous"),
 }  # fmt: skip
 
 

@@ -57,7 +57,8 @@ def not_offered(card: Card, api: str, name: str, variant: str, field: str = "api
     """The refusal of a row that the card lacks: `api` is what the kernel called, `name` and `variant` are the row's."""
     label = form_of(name, variant).label
     what = f"{both_names(api)}: {label}" if label else both_names(api)
-    return UnsupportedError(f"{what} is not offered on this card", field=field, value=value or (label if field == "params" else api),
+    shown = value or (label if field == "params" else api)
+    return UnsupportedError(f"{what} is not offered on this card", field=field, value=shown,
                             allowed=other_ways(card, name, variant) or None, card=card.name)  # fmt: skip
 
 

@@ -75,22 +75,22 @@ FORMS: dict[tuple[str, str], Form] = {
     ("DataCopy", "GM to UB ND2NZ"): Form("Nd2NzParams from GM to UB", (
         ("data_copy row by row, or data_copy_pad", "DataCopyPad", ""),)),
     ("DataCopy", "GM and UB slices"): Form("slices (SliceInfo) between GM and UB", (_PAD_ROWS,)),
-    ("DataCopy", "GM and UB contiguous"): Form("count between GM and UB"),
+    ("DataCopy", "GM and UB contiguous"): Form("the count form between GM and UB"),
     ("DataCopy", "GM and UB strided"): Form("DataCopyParams between GM and UB"),
     ("DataCopy", "UB to GM NZ2ND"): Form("Nz2NdParamsFull from UB to GM", (
         ("data_copy_pad, column block by column block", "DataCopyPad", ""),)),
-    ("DataCopy", "UB to UB contiguous"): Form("count from UB to UB", (
+    ("DataCopy", "UB to UB contiguous"): Form("the count form from UB to UB", (
         ("a vector instruction (adds with 0), or through GM", *_ALONE),)),
     ("DataCopy", "UB to UB strided"): Form("DataCopyParams from UB to UB", (
         ("a vector instruction (adds with 0), or through GM", *_ALONE),)),
-    ("DataCopy", "GM to L1 contiguous"): Form("count from GM to L1", (_FRACTALS,)),
+    ("DataCopy", "GM to L1 contiguous"): Form("the count form from GM to L1", (_FRACTALS,)),
     ("DataCopy", "GM to L1 strided"): Form("DataCopyParams from GM to L1", (_FRACTALS,)),
     ("DataCopy", "GM to L1 ND2NZ"): Form("Nd2NzParams from GM to L1", (_FRACTALS,)),
     ("DataCopy", "GM to L1 DN2NZ"): Form("Dn2NzParams from GM to L1", (
         ("data_copy with Nd2NzParams, and a transposing load (load_data with if_transpose, load_data_with_transpose)",
          "DataCopy", "GM to L1 ND2NZ"),
         _FRACTALS)),
-    ("DataCopy", "UB to L1 contiguous"): Form("count from UB to L1", _TO_L1),
+    ("DataCopy", "UB to L1 contiguous"): Form("the count form from UB to L1", _TO_L1),
     ("DataCopy", "UB to L1 strided"): Form("DataCopyParams from UB to L1", _TO_L1),
     ("DataCopy", "UB to L1 ND2NZ"): Form("Nd2NzParams from UB to L1", _TO_L1),
     ("DataCopyL1ToUB", ""): Form("", (
