@@ -227,6 +227,29 @@ def test_what_a_card_lacks_is_refused_with_another_way(card: str, row: ApiSuppor
     assert way and way in (error.allowed or ""), str(error)
 
 
+ELSEWHERE = [
+    *((card, "A1", "A2", "does not go from L1 to L0A", "load_data") for card in CARDS),
+    *((card, "GM", "B2", "from GM to L0B", "GM to L1, then load_data") for card in CARDS),
+    *((card, "CO1", "GM", "does not go from L0C to GM", "fixpipe") for card in CARDS),
+    *((card, "GM", "GM", "no path from GM to GM", "GM to UB, then UB to GM") for card in CARDS),
+    *((card, "A2", "CO1", "no path from L0A to L0C", "GM-UB") for card in CARDS),
+    ("atlas_350", "VECIN", "A2", "no path from UB to L0A", "UB to L1, then load_data"),
+    ("atlas_a2", "VECIN", "A2", "no path from UB to L0A", "then on the cube core to L1"),
+    ("atlas_a3", "VECIN", "A2", "no path from UB to L0A", "then on the cube core to L1"),
+    ("atlas_200i", "VECIN", "A2", "no path from UB to L0A", "LoadData2DParams for fractals laid out in GM"),
+    ("atlas_350", "A1", "VECIN", "from L1 to UB", "data_copy_l1_to_ub"),
+    ("atlas_a2", "A1", "VECIN", "from L1 to UB", "data_copy from GM to UB"),
+    ("atlas_a2", "GM", "C2", "no path from GM to BT", "GM to L1, then L1 to BT"),
+]
+
+
+@pytest.mark.parametrize(("card", "source", "target", "says", "way"), ELSEWHERE)
+def test_copies_between_other_buffers_name_the_way(card: str, source: str, target: str, says: str, way: str) -> None:
+    call = Call(lambda s: asc.data_copy(s.dst, s.src, 4 * s.block))
+    error = refusal(stage_of(call, card, (source, target), (DataType("half"),)), call)
+    assert error.field == "path" and says in error.message and way in str(error.allowed), str(error)
+
+
 # ---- nothing is forgotten ------------------------------------------------------------------------------------------------------
 OWN_NAMES: dict[str, str] = {
     "SetFlag-WaitFlag": "set_flag", "Lock": "Mutex.lock", "Unlock": "Mutex.unlock", "operator()": "__getitem__",

@@ -19,7 +19,7 @@ from aicore_sim.instructions.base import (
     movement,
     taken,
 )
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.offer import both_names, check_offer
 from aicore_sim.instructions.other_ways import other_ways
 from aicore_sim.transfer import Transfer, strided_copy, strided_runs
 
@@ -131,21 +131,21 @@ def route(api: str, src: str, dst: str, card: Card) -> tuple[Pipe, str]:
     path = f"{src}-{dst}"
     pipe = ROUTES.get((src, dst))
     if pipe is None or not card.has_path(path):
+        who = both_names(api) if api[:1].isupper() else api
+        what = " does not go" if card.has_path(path) else ": this card has no path"
         raise UnsupportedError(
-            f"{api}: this card has no path from {src} to {dst}",
+            f"{who}{what} from {src} to {dst}",
             field="path",
             value=path,
-            allowed=_other_way(card, src, dst) or ", ".join(card.path_names()),
+            allowed=_other_way(card, src, dst) or ", ".join(f"{a}-{b}" for a, b in ROUTES if card.has_path(f"{a}-{b}")),
             card=card.name,
         )
     return pipe, path
 
 
 def _other_way(card: Card, src: str, dst: str) -> str:
-    """The documented way for a copy whose path the card lacks, "" for none."""
-    if (src, dst) not in OFFERS:
-        return ""
-    name, variant, _ = OFFERS[src, dst]
+    """The documented way for a copy that DataCopy does not do on the card, "" for none."""
+    name, variant, _ = OFFERS.get((src, dst), (API, f"{src} to {dst}", ""))
     return other_ways(card, name, variant)
 
 

@@ -57,7 +57,7 @@ def not_offered(card: Card, api: str, name: str, variant: str, field: str = "api
     """The refusal of a row that the card lacks: `api` is what the kernel called, `name` and `variant` are the row's."""
     label = form_of(name, variant).label
     what = f"{both_names(api)}: {label}" if label else both_names(api)
-    shown = value or (label if field == "params" else api)
+    shown = value or (label.split(" from ")[0] if field == "params" else api)
     return UnsupportedError(f"{what} is not offered on this card", field=field, value=shown,
                             allowed=other_ways(card, name, variant) or None, card=card.name)  # fmt: skip
 
@@ -105,7 +105,7 @@ def rows_for(api: str, card: Card, name: str, variant: str | None, path: str) ->
     rows = require_rows(api, card, name, variant)
     found = [row for row in rows if path in paths_of(row, card)]
     if not found:
-        label = form_of(name, variant or "").label
+        label = form_of(name, variant or "").label.split(" from ")[0]
         source, target = path.split("-")
         lacking = f"{source} to {target}"
         instead = other_ways(card, name, lacking) if form_of(name, lacking) is not form_of(name, "") else ""

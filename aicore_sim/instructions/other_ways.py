@@ -105,7 +105,17 @@ FORMS: dict[tuple[str, str], Form] = {
         ("fixpipe with cbuf_workspace, a table in L1", "Fixpipe", "L0C to GM"),)),
     ("DataCopy", "L0C to UB"): Form("DataCopyCO12DstParams from L0C to UB", (
         ("fixpipe", "Fixpipe", "L0C to UB"), _FIXPIPE_GM)),
-    ("DataCopy", "L0C to"): Form("DataCopyCO12DstParams"),
+    ("DataCopy", "L0C to"): Form("DataCopyCO12DstParams", (
+        ("fixpipe, or data_copy with DataCopyCO12DstParams", *_ALONE),)),
+    ("DataCopy", "L1 to L0"): Form("", (("load_data", *_ALONE),)),
+    ("DataCopy", "GM to L0"): Form("", (("GM to L1, then load_data", *_ALONE),)),
+    ("DataCopy", "UB to L0"): Form("", (
+        ("UB to L1, then load_data", "DataCopyL1ToUB", ""),  # where UB and L1 are joined
+        ("data_copy to GM, then on the cube core to L1, then load_data", "DataCopy", "GM to L1 contiguous"),
+        _FRACTALS_THROUGH_GM)),
+    ("DataCopy", "GM to BT"): Form("", (("GM to L1, then L1 to BT", "DataCopy", "L1 to BiasTable"),)),
+    ("DataCopy", "GM to FB"): Form("", (("GM to L1, then L1 to FB", "DataCopy", "L1 to Fixpipe"),)),
+    ("DataCopy", "GM to GM"): Form("", (("GM to UB, then UB to GM", *_ALONE),)),
     # ---- DataCopyPad, loop mode
     ("DataCopyPad", "GM to L1"): Form("GM to L1", (
         ("data_copy of whole blocks", "DataCopy", "GM to L1 contiguous"), _FRACTALS)),

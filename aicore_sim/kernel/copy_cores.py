@@ -38,8 +38,7 @@ def operands(rec: Recorder, api: str, dst: Any, src: Any) -> tuple[Any, Any] | N
         path = f"{src.kind}-{dst.kind}"
         if path == "L0C-UB":
             raise not_offered(rec.card, "DataCopy", "DataCopy", "L0C to UB", "path", path)
-        raise UnsupportedError(f"{api}: no path from {src.kind} to {dst.kind}", field="path", value=path, card=rec.card.name,
-                               allowed=", ".join(rec.card.path_names()))  # fmt: skip
+        blocks.route(api, src.kind, dst.kind, rec.card)
     if not rec.mix:
         away = dst.kind if dst.kind != "GM" and dst.kind not in rec.buffers else src.kind
         rec.session.warn(f"{api}: moves nothing, the cores of this kernel have no {away}", rec.line(3))
