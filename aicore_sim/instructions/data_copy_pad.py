@@ -27,7 +27,7 @@ from aicore_sim.instructions.base import (
 )
 from aicore_sim.instructions.data_copy import ARCH_950, DataCopyParams, route
 from aicore_sim.instructions.element_value import fitted_constant
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.offer import both_names, check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
 
 API = "DataCopyPad"
@@ -129,7 +129,7 @@ def build_in(
 
     Raises ParameterError for a field outside its range, UnsupportedError where card or type do not offer it.
     """
-    _check_route(src, dst, card, ("GM to UB", "GM to L1"), mode, dtype)
+    _check_route(type(params).__name__, src, dst, card, ("GM to UB", "GM to L1"), mode, dtype)
     size = dtype.sizeof()
     warnings: list[str] = []
     params = _counts(params, card, warnings, least=1 if dst == "L1" and not card.wrap else 0)
@@ -205,7 +205,7 @@ def build_out(
     params: DataCopyExtParams | DataCopyParams, mode: int, dtype: DataType, src: str, dst: str, card: Card
 ) -> Op | None:
     """The Op of DataCopyPad UB -> GM: exactly blockLen bytes a block. None for a NOP. Raises as `build_in`."""
-    _check_route(src, dst, card, ("UB to GM",), mode, dtype)
+    _check_route(type(params).__name__, src, dst, card, ("UB to GM",), mode, dtype)
     warnings: list[str] = []
     params = _counts(params, card, warnings)
     wide = card.npu_arch == ARCH_950
@@ -246,11 +246,13 @@ def block_reach(params: DataCopyExtParams | DataCopyParams, src: str) -> dict[st
 
 
 # ---- checks ---------------------------------------------------------------------------------------------------------
-def _check_route(src: str, dst: str, card: Card, directions: tuple[str, ...], mode: int, dtype: DataType) -> None:
+def _check_route(
+    struct: str, src: str, dst: str, card: Card, directions: tuple[str, ...], mode: int, dtype: DataType
+) -> None:
     direction = f"{src} to {dst}"
     if direction not in directions:
         raise UnsupportedError(
-            f"{API}: this struct does not go with a copy from {src} to {dst}",
+            f"{both_names(API)}: {struct} does not go from {src} to {dst}",
             field="path",
             value=f"{src}-{dst}",
             allowed=", ".join(directions),
@@ -262,9 +264,10 @@ def _check_route(src: str, dst: str, card: Card, directions: tuple[str, ...], mo
         )
     if mode == PadMode.COMPACT and card.npu_arch != ARCH_950:
         raise UnsupportedError(
-            f"{API}: this card has no PaddingMode", field="mode", value="Compact", allowed="Normal", card=card.name
+            f"{API}: this card has no PaddingMode.Compact (mode)", field="mode", value="Compact", allowed="Normal",
+            card=card.name,
         )
-    check_offer(card, API, f"{direction} unaligned", dtype, "data_copy of whole blocks" if dst == "L1" else "")
+    check_offer(card, API, f"{direction} unaligned", dtype)
 
 
 def _reach(card: Card) -> int:

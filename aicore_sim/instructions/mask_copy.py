@@ -105,7 +105,7 @@ def _as_it_is(values: Array) -> Array:
 def build_count(count: int, dtype: DataType, kinds: tuple[str, ...], card: Card) -> Op | None:
     """The Op of `copy(dst, src, count)`: exactly that many elements; None for 0. Of the cards here only 950 has it."""
     check_kinds(API, kinds, card)
-    check_offer(card, API, _COUNTED, dtype, "copy(dst, src, mask, repeat_time, params), or data_copy")
+    check_offer(card, API, _COUNTED, dtype)
     if count < 0 or (dtype.bits < 8 and count % 2):
         raise ParameterError(f"{API}: count", field="count", value=count,
                              allowed=">= 0" if count < 0 else "even for 4-bit elements", card=card.name)  # fmt: skip

@@ -15,8 +15,8 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe, Range, cached_hash, describe, movement, taken
-from aicore_sim.instructions.data_copy import API, ARCH_950, other_way, route
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.data_copy import API, ARCH_950, route
+from aicore_sim.instructions.offer import both_names, check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
 
 U16 = 65535
@@ -156,13 +156,14 @@ def build_dn(params: Dn2NzParams, dtype: DataType, src: str, dst: str, card: Car
 
 
 def _check_route(src: str, dst: str, card: Card, variant: str, dtype: DataType) -> None:
-    check_offer(card, API, variant, dtype, other_way(card, src, dst))
+    check_offer(card, API, variant, dtype)
     if (src, dst) != ("GM", "L1"):
+        nd = variant.endswith("ND2NZ")
         raise UnsupportedError(
-            f"{API}: this conversion of the layout does not run here",
+            f"{both_names(API)}: {'Nd2NzParams' if nd else 'Dn2NzParams'} does not go from {src} to {dst}",
             field="path",
             value=f"{src}-{dst}",
-            allowed="ND2NZ: GM-L1, GM-UB, UB-L1; DN2NZ: GM-L1",
+            allowed="GM-L1, GM-UB, UB-L1" if nd else "GM-L1",
             card=card.name,
         )
     route(API, src, dst, card)
@@ -206,7 +207,7 @@ def _build(
     if small_c0:
         if card.npu_arch != ARCH_950:
             raise UnsupportedError(
-                f"{API}: SmallC0 mode is not offered on this card",
+                f"{API}: SmallC0 mode (enable_small_c0, enableSmallC0) is not offered on this card",
                 field="enable_small_c0",
                 value=True,
                 allowed="False",

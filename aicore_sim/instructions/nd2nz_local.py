@@ -14,7 +14,7 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError
 from aicore_sim.instructions.base import GmTraffic, OnChip, Op, Range, camel, describe, movement, taken
-from aicore_sim.instructions.data_copy import API, ARCH_950, other_way, route
+from aicore_sim.instructions.data_copy import API, ARCH_950, route
 from aicore_sim.instructions.nd2nz import (
     U16,
     Matrices,
@@ -36,7 +36,7 @@ def build_to_ub(params: Nd2NzParams, dtype: DataType, card: Card) -> Op | None:
 
     Raises ParameterError for a field outside its range, UnsupportedError where card or type do not offer it.
     """
-    check_offer(card, API, "GM to UB ND2NZ", dtype, "data_copy row by row, or data_copy_pad")
+    check_offer(card, API, "GM to UB ND2NZ", dtype)
     pipe, path = route(API, "GM", "UB", card)
     warnings: list[str] = []
     field = 32 if card.npu_arch == ARCH_950 else 16
@@ -72,7 +72,7 @@ def build_to_l1(params: Nd2NzParams, dtype: DataType, card: Card) -> Op:
     Raises ParameterError for a field outside its range, UnsupportedError where card or type do not offer it.
     """
     pipe, path = route(API, "UB", "L1", card)
-    check_offer(card, API, "UB to L1 ND2NZ", dtype, other_way(card, "UB", "L1"))
+    check_offer(card, API, "UB to L1 ND2NZ", dtype)
     warnings: list[str] = []
     ranges: dict[str, Range] = {
         **source_ranges(card),

@@ -21,7 +21,7 @@ from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, camel
 from aicore_sim.instructions.data_copy import API, route
 from aicore_sim.instructions.element_value import fitted_constant
 from aicore_sim.instructions.nddma_words import WordsEffect
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.offer import both_names, check_offer, type_names
 from aicore_sim.transfer import Runs, Step, Transfer, strided_copy, strided_fill, strided_runs
 
 UNSET_PAD = 0xFFFF
@@ -115,8 +115,9 @@ def build(
     # The page lists widths (b8 to b64); the row of the card spells out only some of the types.
     check_offer(card, API, "GM to UB NDDMA", None)
     if dtype.bits < 8:
-        raise UnsupportedError(f"{API}: NDDMA does not take this element type", field="dtype", value=dtype.name,
-                               allowed="types of 8, 16, 32 and 64 bits; pairs of 4 bits as uint8", card=card.name)  # fmt: skip
+        raise UnsupportedError(f"{both_names(API)}: NdDmaParams (NDDMA) does not take {type_names(dtype)}",
+                               field="dtype", value=dtype.name, card=card.name,
+                               allowed="types of 8, 16, 32 and 64 bits; pairs of 4 bits as uint8")  # fmt: skip
     if (src, dst) != ("GM", "UB"):
         raise ParameterError(
             f"{API}: NDDMA runs from GM to UB", field="path", value=f"{src}-{dst}", allowed="GM-UB", card=card.name

@@ -92,7 +92,8 @@ def _build_pad(
         refuse_types("data_copy_pad", dst, src)
     if mode is not None and card.npu_arch != blocks.ARCH_950:
         raise UnsupportedError(
-            "data_copy_pad: this card has no PaddingMode", field="mode", value=int(mode), card=card.name
+            "data_copy_pad: this card has no PaddingMode: leave mode out", field="mode", value=int(mode), card=card.name,
+            allowed="None",
         )
     chosen = int(PaddingMode.Normal if mode is None else mode)
     if (src.kind, dst.kind) == ("UB", "L1"):

@@ -177,7 +177,9 @@ def test_steps_cut_to_nothing_move_nothing() -> None:
 def test_950_only(card: str) -> None:
     stage = stage_of(card)
     bits = Load2DBitModeParam(m_step=1, k_step=1)
-    stage.refuses(lambda: load_data(stage["dst"], stage["src"], bits), UnsupportedError, "path")
+    error = stage.refuses(lambda: load_data(stage["dst"], stage["src"], bits), UnsupportedError, "params")
+    assert "Load2DBitModeParam" in error.message
+    assert error.allowed == "LoadData2DParams, LoadData3DParamsV2"
 
 
 def test_from_gm_there_is_none() -> None:

@@ -184,7 +184,7 @@ def test_fractals_written_twice_are_undefined() -> None:
 def test_950_has_no_path_into_l0a() -> None:
     stage = Stage("atlas_350", {"src": Place("A1", "half", noise(512)), "dst": Place("A2", "half", 512)})
     error = stage.refuses(lambda: load_data_with_transpose(stage["dst"], stage["src"], V1()), UnsupportedError, "path")
-    assert error.allowed == "L1-L0B"
+    assert error.allowed == "L1-L0B; load_data with LoadData2DParamsV2 and if_transpose"
 
 
 @pytest.mark.parametrize("card", ["atlas_a2", "atlas_a3", "atlas_200i"])

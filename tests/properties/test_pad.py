@@ -218,8 +218,8 @@ def test_addresses(f: dict[str, Any]) -> None:
 
 # ---- UB to L1 -------------------------------------------------------------------------------------------------------
 @PROPERTY
-@given(st.sampled_from(["int8", "half", "float"]), st.integers(1, 6), st.integers(1, 40), st.integers(0, 2), st.integers(0, 20),
-       st.integers(0, 2), st.integers(1, 2))  # fmt: skip
+@given(st.sampled_from(["int8", "half", "float", "int64"]), st.integers(1, 6), st.integers(1, 40), st.integers(0, 2),
+       st.integers(0, 20), st.integers(0, 2), st.integers(1, 2))  # fmt: skip
 def test_rows_of_ub_into_nz_of_l1(
     dtype: str, rows: int, columns: int, src_gap: int, dst_gap: int, c0_more: int, n_stride: int
 ) -> None:
