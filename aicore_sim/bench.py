@@ -10,14 +10,14 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from aicore_sim import dtypes
+from aicore_sim import bench_calls, dtypes
 from aicore_sim.cards import Card, load_card
 from aicore_sim.instructions.nd2nz import Nd2NzParams
 from aicore_sim.kernel.api_copy import data_copy
@@ -48,6 +48,7 @@ class Result:
     own strided copies of the same tiles, as many tiles of 16 KB as of 256 KB; then for each size alone, where small tiles
     show the cost of an instruction and large ones that of the bytes.
     `peak_mb`: peak resident memory of the process in 2**20 bytes.
+    `call_us`: microseconds per call of some APIs, recording and engine, without data (`bench_calls`).
     """
 
     instructions_per_s: float
@@ -57,8 +58,9 @@ class Result:
     copy_ratio_16k: float
     copy_ratio_256k: float
     peak_mb: float
+    call_us: dict[str, float] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -87,10 +89,11 @@ LARGE = Tiles(256, 512, 512)
 
 
 def run_bench(repeat: int = 5, say: Callable[[str], None] = lambda _: None) -> Result:
-    """Measure everything; medians of `repeat` after one warm-up that compiles. `say` gets lines of progress."""
+    """Measure everything: medians of `repeat` after one warm-up that compiles, of calls the best. `say` gets progress."""
     card = load_card(CARD)
     engine, events = _event_speeds(card, repeat, say)
     small, large = (_copy_seconds(card, tiles, repeat, say) for tiles in (SMALL, LARGE))
+    calls = bench_calls.call_us(repeat, say)
     return Result(
         instructions_per_s=engine,
         simpy_timeouts_per_s=events,
@@ -99,6 +102,7 @@ def run_bench(repeat: int = 5, say: Callable[[str], None] = lambda _: None) -> R
         copy_ratio_16k=small[1] / small[0],
         copy_ratio_256k=large[1] / large[0],
         peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        call_us=calls,
     )
 
 

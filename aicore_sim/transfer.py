@@ -22,13 +22,15 @@ Bytes = NDArray[np.uint8]
 Runs = NDArray[np.int64]
 MAX_DIMS = 5
 """Strides that a row of `Transfer.src_runs` / `dst_runs` has room for."""
+RUN_WORDS = 2 + 2 * MAX_DIMS
+"""Columns of such a row."""
 DENSE_CHECK_BYTES = 1 << 22
 """Longest range that `Transfer.dst_dense` checks byte by byte for movements of several steps."""
 
 _ITEM_TYPES: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
 
 
-def _item_type(size: int) -> np.dtype[Any]:
+def item_type(size: int) -> np.dtype[Any]:
     """numpy type that moves `size` bytes as one item: opaque items copy much faster than rows of small ones."""
     found = _ITEM_TYPES.get(size)
     if found is None:
@@ -306,7 +308,7 @@ def strided_runs(item: int, shape: Sequence[int], start: int, strides: Sequence[
 def _rows(item: int, dims: Sequence[tuple[int, int]], start: int) -> Runs:
     outer, inner = dims[: max(len(dims) - MAX_DIMS, 0)], dims[-MAX_DIMS:]
     starts = _indices(start, tuple(n for n, _ in outer), tuple(stride for _, stride in outer))
-    rows = np.ones((starts.size, 2 + 2 * MAX_DIMS), np.int64)
+    rows = np.ones((starts.size, RUN_WORDS), np.int64)
     rows[:, 3::2] = 0
     rows[:, 0], rows[:, 1] = starts, item
     for i, (n, stride) in enumerate(inner):
@@ -322,7 +324,7 @@ def _step_runs(step: Step, start: int, strides: tuple[int, ...]) -> Runs:
 
 
 def _joined(parts: list[Runs]) -> Runs:
-    return np.concatenate(parts) if parts else np.ones((0, 2 + 2 * MAX_DIMS), np.int64)
+    return np.concatenate(parts) if parts else np.ones((0, RUN_WORDS), np.int64)
 
 
 def _copy(step: Copy, dst: Bytes, dst_base: int, src: Bytes, src_base: int) -> None:
@@ -337,7 +339,7 @@ def _copy(step: Copy, dst: Bytes, dst_base: int, src: Bytes, src_base: int) -> N
     if not shape:
         dst[d : d + item] = src[s : s + item]
         return
-    kind = _item_type(item)
+    kind = item_type(item)
     np.ndarray(shape, kind, dst.data, d, dst_strides)[...] = np.ndarray(shape, kind, src.data, s, src_strides)
 
 
@@ -372,7 +374,7 @@ def _fill(step: Fill, dst: Bytes, dst_base: int) -> None:
     if not step.shape:
         dst[d : d + item.size] = item
         return
-    kind = _item_type(item.size)
+    kind = item_type(item.size)
     np.ndarray(step.shape, kind, dst.data, d, step.dst_strides)[...] = item.view(kind)[0]
 
 
@@ -381,7 +383,7 @@ def _mark(step: Step, dst: Bytes, dst_base: int, value: int) -> None:
     if not step.shape:
         dst[d : d + step.item] = value
         return
-    kind = _item_type(step.item)
+    kind = item_type(step.item)
     np.ndarray(step.shape, kind, dst.data, d, step.dst_strides)[...] = np.frombuffer(bytes([value]) * step.item, kind)[
         0
     ]

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aicore_sim import bench
+from aicore_sim import bench, bench_calls
 from aicore_sim.cards import load_card
 from aicore_sim.cli import main
 from aicore_sim.launch import Run
 
 L1_BYTES = 512 * 1024
 FIGURES = ["instructions_per_s", "simpy_timeouts_per_s", "ratio", "copy_ratio", "copy_ratio_16k", "copy_ratio_256k",
-           "peak_mb"]  # fmt: skip
+           "peak_mb", "call_us"]  # fmt: skip
+APIS = {"LoadData2D": "LoadData MTE1", "LoadData2DV2": "LoadData MTE1", "LoadData3DV2": "LoadData MTE1",
+        "LoadDataWithTranspose": "LoadDataWithTranspose MTE1", "ND2NZ": "DataCopy MTE2", "DataCopyPad": "DataCopyPad MTE2",
+        "NDDMA": "DataCopy MTE2", "Mmad": "Mmad M", "Fixpipe": "Fixpipe FIX"}  # fmt: skip
+"""Streams of calls: the instruction that each records, and its pipe."""
 
 
 @pytest.fixture
@@ -25,6 +29,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "TIMEOUTS", 100)
     monkeypatch.setattr(bench, "SMALL", bench.Tiles(64, 128, 4))
     monkeypatch.setattr(bench, "LARGE", bench.Tiles(256, 512, 4))
+    monkeypatch.setattr(bench_calls, "CALLS", 8)
 
 
 def test_tiles_have_the_sizes_they_are_named_after() -> None:
@@ -68,6 +73,25 @@ def test_simulated_side_moves_the_same_bytes_on_one_core() -> None:
     assert [core.kind for core in run.columns.cores] == ["aic"]
 
 
+@pytest.mark.parametrize("stream", bench_calls.STREAMS, ids=lambda stream: stream.api)
+def test_streams_of_calls_run_on_one_pipe(stream: bench_calls.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[Run] = []
+    run_kernel = bench_calls.run_kernel
+
+    def kept(*args: Any) -> Run:
+        runs.append(run_kernel(*args))
+        return runs[-1]
+
+    monkeypatch.setattr(bench_calls, "run_kernel", kept)
+    assert bench_calls.seconds(stream, 6) > 0
+    (run,) = runs
+    assert run.warnings == []
+    assert run.instructions == 6
+    rows = run.trace.frame()
+    assert set(rows["api"].astype(str) + " " + rows["pipe"].astype(str)) == {APIS[stream.api]}
+    assert rows["address"].nunique() == (bench_calls.SLOTS if "" in (stream.dst, stream.src) else 1)
+
+
 def test_matmul_of_the_benchmark_moves_no_data(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     run: Run = bench._matmul(load_card("atlas_a2"))
     assert run.correct is None
@@ -79,7 +103,9 @@ def test_figures_are_positive_and_the_ratio_is_theirs(quick: None) -> None:
     result = bench.run_bench(1, said.append)
     figures = result.as_dict()
     assert list(figures) == FIGURES
-    assert all(value > 0 for value in figures.values())
+    calls = figures.pop("call_us")
+    assert list(calls) == list(APIS)
+    assert all(value > 0 for value in (*figures.values(), *calls.values()))
     assert result.ratio == pytest.approx(result.instructions_per_s / result.simpy_timeouts_per_s)
     low, high = sorted((result.copy_ratio_16k, result.copy_ratio_256k))
     assert low <= result.copy_ratio <= high
@@ -90,10 +116,11 @@ def test_command_prints_the_figures_as_json_alone(quick: None, capsys: pytest.Ca
     assert main(["bench", "--json", "--repeat", "1"]) == 0
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert list(document) == FIGURES
+    assert list(document["call_us"]) == list(APIS)
 
 
 def test_command_explains_the_figures(quick: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--repeat", "1", "-q"]) == 0
     printed = capsys.readouterr()
-    assert all(name in printed.out for name in FIGURES)
+    assert all(name in printed.out for name in (*FIGURES, *APIS))
     assert printed.err == ""

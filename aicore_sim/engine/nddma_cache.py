@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from aicore_sim.memory import Buffer
+from aicore_sim.transfer import RUN_WORDS
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -43,10 +44,20 @@ def _lines(base: int, runs: Ints, line: int, out: Ints) -> int:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _look_up(numbers: Ints, tags: Ints, used: Ints, clock: Ints, ways: int, hit: NDArray[np.bool_], slot: Ints) -> None:
-    """LRU look-up of each line in order; a miss takes the oldest way of its set."""
+def _look_up(
+    base: int, runs: Ints, line: int, ways: int, numbers: Ints, tags: Ints, used: Ints, clock: Ints, hit: NDArray[np.bool_],
+    slot: Ints, missed: Ints,
+) -> tuple[int, int]:  # fmt: skip
+    """LRU look-up of each line in order; a miss takes the oldest way of its set, and its address goes to `missed`.
+
+    Returns how many look-ups there are and how many missed; nothing is looked up where there are more than have room.
+    """
+    count = _lines(base, runs, line, numbers)
+    misses = 0
+    if count > numbers.size:
+        return count, misses
     sets = tags.size // ways
-    for i in range(numbers.size):
+    for i in range(count):
         clock[0] += 1
         first = (numbers[i] % sets) * ways
         victim = first
@@ -61,8 +72,11 @@ def _look_up(numbers: Ints, tags: Ints, used: Ints, clock: Ints, ways: int, hit:
         if found < 0:
             found = victim
             tags[found] = numbers[i]
+            missed[misses, 0] = numbers[i] * line
+            misses += 1
         used[found] = clock[0]
         slot[i] = found
+    return count, misses
 
 
 @dataclass(slots=True)
@@ -87,7 +101,17 @@ class NddmaCache:
         self._used = np.zeros(count, np.int64)
         self._clock = np.zeros(1, np.int64)
         self._data = np.zeros((count, line), np.uint8)
+        self._make_room(4096)
         self.hits = self.misses = self.stale_hits = self.invalidated = 0
+
+    def _make_room(self, count: int) -> None:
+        """Scratch for `count` look-ups of one copy."""
+        self._numbers = np.empty(count, np.int64)
+        self._hit = np.zeros(count, np.bool_)
+        self._slot = np.zeros(count, np.int64)
+        self._missed = np.ones((count, RUN_WORDS), np.int64)
+        self._missed[:, 3::2] = 0
+        self._missed[:, 1] = self.line
 
     def invalidate(self) -> None:
         """NdDmaDci: every line is dropped, nothing is written back."""
@@ -97,26 +121,19 @@ class NddmaCache:
 
     def read(self, buffer: Buffer, address: int, runs: Ints) -> NddmaAccess:
         """Look up one NDDMA copy whose source starts at device `address` of `buffer`; misses are filled from GM now."""
-        line = self.line
-        numbers = np.empty(4096, np.int64)
-        count = _lines(address, runs, line, numbers)
-        if count > numbers.size:
-            numbers = np.empty(count, np.int64)
-            _lines(address, runs, line, numbers)
-        numbers = numbers[:count]
-        hit = np.zeros(count, np.bool_)
-        slot = np.zeros(count, np.int64)
-        _look_up(numbers, self._tags, self._used, self._clock, self.ways, hit, slot)
-        stale = self._bytes(buffer, numbers, hit, slot) if buffer.data is not None else []
-        misses = int(count - hit.sum())
+        count, misses = self._look_up(address, runs)
+        if count > self._numbers.size:
+            self._make_room(count)
+            count, misses = self._look_up(address, runs)
+        stale = self._bytes(buffer, self._numbers[:count], self._hit, self._slot) if buffer.data is not None else []
         self.hits += count - misses
         self.misses += misses
         self.stale_hits += len(stale)
-        missed = np.ones((misses, runs.shape[1]), np.int64)
-        missed[:, 3::2] = 0
-        missed[:, 0] = numbers[~hit] * line
-        missed[:, 1] = line
-        return NddmaAccess(count - misses, misses, missed, stale)
+        return NddmaAccess(count - misses, misses, self._missed[:misses].copy(), stale)
+
+    def _look_up(self, address: int, runs: Ints) -> tuple[int, int]:
+        return _look_up(address, runs, self.line, self.ways, self._numbers, self._tags, self._used, self._clock, self._hit,
+                        self._slot, self._missed)  # fmt: skip
 
     def _bytes(self, buffer: Buffer, numbers: Ints, hit: NDArray[np.bool_], slot: Ints) -> list[tuple[int, Bytes]]:
         """Compare the lines that hit with GM, fill the ones that missed. In line order, so a later hit sees the fill."""

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import simpy
-from simpy.events import NORMAL, EventPriority
+from simpy.events import NORMAL, Event, EventPriority
 
 from aicore_sim.engine.columns import FLAG_IDS
 from aicore_sim.engine.flags import Counter, Flag, Mutex
@@ -105,7 +105,7 @@ class PipeUnit:
         while True:
             if not queue:
                 self.t = t
-                self.sleeper = event = env.event()
+                self.sleeper = event = Event(env)
                 if self.scalar_sleeper is not None:
                     self.scalar_sleeper.succeed()
                     self.scalar_sleeper = None
@@ -129,7 +129,13 @@ class PipeUnit:
                     end = t + op.latency
                 else:
                     self.current = entry
-                    begin, t, end, waited, arg = yield from self._execute(entry, op, begin)
+                    if op.gm_operand >= 0 and not op.unit_flag:
+                        now = int(env.now)
+                        yield self._turn(begin - now if begin > now else 0)
+                        step = self._global(entry, op, begin, max(begin, now), None)
+                    else:
+                        step = self._execute(entry, op, begin)
+                    begin, t, end, waited, arg = yield from step
                     self.current = None
                 if recent is not None:
                     recent.append((end, [(entry.bufs[i], entry.offs[i] + lo, entry.offs[i] + hi) for i, lo, hi in op.writes]))
@@ -270,7 +276,7 @@ class PipeUnit:
         Without it the order would be that in which SimPy got to the processes, which differs with and without data.
         """
         env = self.core.env
-        event = env.event()
+        event = Event(env)
         event._ok, event._value = True, None
         env.schedule(event, self._rank, delay)
         return event
@@ -323,7 +329,7 @@ class PipeUnit:
         # A store that L2 keeps costs memory nothing until its line is written back.
         to_memory = cost.is_read or hint in ("disable", "notalloc_keep")
         memory = (access.fetched if to_memory else 0) + access.evicted
-        finished = core.env.event()
+        finished = Event(core.env)
 
         def ended(port: int, l2: int, hbm: int) -> None:
             finished.succeed((port, l2, hbm))

@@ -86,7 +86,7 @@ class ScalarUnit:
                         released = unit.released
                         if not released:
                             self.current, self.blocked = entry, ("queue", unit.pipe)
-                            unit.scalar_sleeper = event = core.env.event()
+                            unit.scalar_sleeper = event = simpy.Event(core.env)
                             yield event
                             self.current = self.blocked = None
                         free = released.popleft()

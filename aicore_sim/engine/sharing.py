@@ -123,11 +123,11 @@ class Solo:
     def alone(self, limits: tuple[float, float, float]) -> tuple[int, int]:
         """(whole ticks to the end, what limits it)."""
         rate, limit = self.rate(limits)
-        return max(math.ceil(self.left / rate - _EPS), 1), limit
+        return math.ceil(self.left / rate - _EPS) or 1, limit
 
 
 def _spent(limit: int, ticks: int) -> tuple[int, int, int]:
-    return ticks * (limit == PORT), ticks * (limit == L2), ticks * (limit == HBM)
+    return (ticks, 0, 0) if limit == PORT else (0, ticks, 0) if limit == L2 else (0, 0, ticks)
 
 
 class SharedBandwidth:
@@ -202,7 +202,7 @@ class SharedBandwidth:
             row[_RATE] = rate
 
     def _call(self, delay: int, action: Callable[[Any], None]) -> None:
-        self.env.timeout(delay).callbacks = [action]
+        simpy.Timeout(self.env, delay).callbacks = [action]
 
     def _step(self) -> None:
         """Bring all flows up to now, end those that are through, share anew and schedule the next end.

@@ -7,9 +7,11 @@ parameters, element types, buffers, card) and shared by all calls of that shape.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
+from functools import cache
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 from aicore_sim.cards import Card
@@ -247,13 +249,24 @@ def movement(
 
 # ---- parameters -----------------------------------------------------------------------------------------------------
 def cached_hash(self: Any) -> int:
-    """`__hash__` of a parameter struct, computed once: structs key the Op cache, and kernels reuse them in loops."""
-    known = self.__dict__.get("_hash")
+    """`__hash__` of a parameter struct, computed once: structs key the Op cache, and kernels reuse them in loops.
+
+    Kernels also build structs anew for each of many calls, hence the reader of all fields in one step.
+    """
+    known: int | None = self.__dict__.get("_hash")
     if known is None:
-        # 2 == 2.0, but a fraction where an int belongs must not find the Op of the int.
-        values = [getattr(self, f.name) for f in fields(self)]
-        known = self.__dict__["_hash"] = hash(tuple((v, "float") if type(v) is float else v for v in values))
-    return int(known)
+        struct: type = type(self)
+        values = _reader(struct)(self)
+        # 2 == 2.0 and 1 == True, but what does not belong where an int does must not find the Op of the int.
+        known = self.__dict__["_hash"] = hash((values, *map(type, values)))
+    return known
+
+
+@cache
+def _reader(struct: type) -> Callable[[Any], tuple[Any, ...]]:
+    """All fields of a struct of this type as a tuple."""
+    names = [f.name for f in fields(struct)]
+    return attrgetter(*names) if len(names) > 1 else lambda params: (getattr(params, names[0]),)
 
 
 def check_range(api: str, struct: str, field: str, value: Any, lo: int, hi: int, card: str) -> None:

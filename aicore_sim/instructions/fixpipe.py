@@ -6,7 +6,7 @@ Structs are in `fixpipe_params`, checks and units in `fixpipe_request`, placemen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -161,10 +161,44 @@ def _runs(move: Move) -> NDArray[np.int64]:
     return runs
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`count` column blocks from `block` on of one matrix: bytes from the operands' starts, columns of the table."""
+
+    plan: Plan
+    operand: int
+    block: int
+    count: int
+    read: int
+    write: int
+    span: int
+    """From the first byte that is read to the end of the last."""
+    column: int
+    columns: int
+    transfer: Transfer
+
+
+def _pieces(move: Move, lo: int, hi: int) -> Iterator[Piece]:
+    """Units lo..hi-1 of one plan, counted through its matrices."""
+    plan = move.plan
+    per_matrix = ceil_div(plan.blocks, plan.unit)
+    while lo < hi:
+        matrix, unit = divmod(lo, per_matrix)
+        units = min(hi - lo, per_matrix - unit)
+        block = unit * plan.unit
+        count = min(units * plan.unit, plan.blocks - block)
+        yield Piece(
+            plan, move.operand, block, count, move.src + matrix * plan.src_matrix + block * plan.src_pitch,
+            move.dst + matrix * plan.dst_matrix, layout.source_bytes(plan, count), move.column + block * SIDE,
+            plan.columns(block, count), layout.transfer(plan, block, count),
+        )  # fmt: skip
+        lo += units
+
+
 class FixpipeEffect:
     """Converts and places L0C blocks, in shares of whole column blocks (matrix by matrix)."""
 
-    __slots__ = ("_conversion", "_moves", "_pieces", "_src", "_table", "_word")
+    __slots__ = ("_conversion", "_moves", "_shares", "_src", "_table", "_word")
 
     def __init__(self, moves: Sequence[Move], src: DataType, conversion: Conversion, word: int | None, table: bool) -> None:
         assert src.np_dtype is not None
@@ -173,63 +207,53 @@ class FixpipeEffect:
         self._conversion = conversion
         self._word = None if word is None else np.full((1, 1, 1), word, np.uint64)
         self._table = table
-        self._pieces: dict[tuple[Plan, int, int], Transfer] = {}
-        """Movements made so far: a loop that tears data cuts the same ones every time."""
+        self._shares: dict[tuple[int, int, int], tuple[Piece, ...]] = {}
+        """Shares asked for so far: a loop that tears data cuts the same ones every time."""
 
     def apply(self, bufs: Sequence[Buffer], offs: Sequence[int], first: int, last: int, of: int) -> None:
+        pieces = self._shares.get((first, last, of))
+        if pieces is None:
+            pieces = self._shares[first, last, of] = tuple(self._cut(first, last, of))
+        for piece in pieces:
+            self._move(bufs, offs, piece)
+
+    def _cut(self, first: int, last: int, of: int) -> Iterator[Piece]:
         total = sum(move.units for move in self._moves)
         lo, hi = total * first // of, total * last // of
         for move in self._moves:
-            self._share(bufs, offs, move, max(lo, 0), min(hi, move.units))
+            yield from _pieces(move, max(lo, 0), min(hi, move.units))
             lo, hi = lo - move.units, hi - move.units
 
-    def _share(self, bufs: Sequence[Buffer], offs: Sequence[int], move: Move, lo: int, hi: int) -> None:
-        """Units lo..hi-1 of one plan, counted through its matrices."""
-        plan = move.plan
-        per_matrix = ceil_div(plan.blocks, plan.unit)
-        while lo < hi:
-            matrix, unit = divmod(lo, per_matrix)
-            count = min(hi - lo, per_matrix - unit)
-            block = unit * plan.unit
-            self._move(bufs, offs, move, matrix, block, min(count * plan.unit, plan.blocks - block))
-            lo += count
-
-    def _move(
-        self, bufs: Sequence[Buffer], offs: Sequence[int], move: Move, matrix: int, block: int, count: int
-    ) -> None:
-        """`count` blocks from `block` on of one matrix."""
-        plan = move.plan
-        dst, src = bufs[move.operand], bufs[1]
-        read = offs[1] + move.src + matrix * plan.src_matrix + block * plan.src_pitch
-        write = offs[move.operand] + move.dst + matrix * plan.dst_matrix
-        piece = self._pieces.get((plan, block, count))
-        if piece is None:
-            piece = self._pieces[plan, block, count] = layout.transfer(plan, block, count)
+    def _move(self, bufs: Sequence[Buffer], offs: Sequence[int], piece: Piece) -> None:
+        plan, block, count, transfer = piece.plan, piece.block, piece.count, piece.transfer
+        dst, src = bufs[piece.operand], bufs[1]
+        read, write = offs[1] + piece.read, offs[piece.operand] + piece.write
         values = layout.block_view(plan, src.bytes(), read, count, self._src)
-        words, known = self._words(bufs, offs, move.column + block * SIDE, plan.columns(block, count), count)
-        image = layout.dense(plan, self._conversion(values, words))
-        piece.apply(dst.bytes(), write, image, 0)
+        words, known = self._words(bufs, offs, piece.column, piece.columns, count)
+        results = self._conversion(values, words)
+        if not layout.put_rows(plan, results, dst.bytes(), write, block, count):
+            transfer.apply(dst.bytes(), write, layout.dense(plan, results), 0)
         marks: NDArray[np.bool_] | None = None
-        if not src.is_defined(read, read + layout.source_bytes(plan, count)):
+        if not src.is_defined(read, read + piece.span):
             assert src.shadow is not None
             marks = layout.block_view(plan, src.shadow, read, count, np.dtype(np.uint32)) == DEFINED_WORD
         if known is not None:
             marks = np.broadcast_to(known, values.shape) if marks is None else marks & known
-        if dst.shadow is None and marks is None and piece.copied_bytes == piece.nbytes:
+        if dst.shadow is None and marks is None and transfer.copied_bytes == transfer.nbytes:
             return
         shown: NDArray[np.uint8] | None = None
         if marks is not None:
             shown = layout.dense(plan, np.repeat(marks.astype(np.uint8), plan.size, axis=2).view(f"V{plan.size}"))
-            if dst.shadow is None and piece.copied_bytes == piece.nbytes and bool(self._inside(piece, shown).all()):
+            if dst.shadow is None and transfer.copied_bytes == transfer.nbytes and bool(self._inside(transfer, shown).all()):
                 return
-        piece.map_defined(dst.mark_all(), write, shown, 0)
+        transfer.map_defined(dst.mark_all(), write, shown, 0)
 
     @staticmethod
-    def _inside(piece: Transfer, shown: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The marks that the piece really takes over."""
-        _, hi = piece.dst_range
+    def _inside(transfer: Transfer, shown: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The marks that the movement really takes over."""
+        _, hi = transfer.dst_range
         taken = np.ones(hi, np.uint8)
-        piece.apply(taken, 0, shown, 0)
+        transfer.apply(taken, 0, shown, 0)
         return taken
 
     def _words(

@@ -90,6 +90,8 @@ class Conversion:
             self.word_type = dst.np_dtype
 
     def __call__(self, values: NDArray[Any], words: NDArray[np.uint64] | None) -> NDArray[Any]:
+        if words is None and not self._relu and self._clip is None and values.dtype == self.word_type:
+            return np.ascontiguousarray(values)
         with np.errstate(all="ignore"):
             if words is None:
                 if self._relu:

@@ -1,7 +1,7 @@
 """Where Fixpipe puts what it reads: the movement between L0C and the destination (spec api_semantics.md 12.2).
 
 Results are converted into a dense image first, whose order is that of the destination; the image then moves by a
-Transfer, which also gives the footprint and carries the defined marks.
+Transfer, which also gives the footprint and carries the defined marks. Rows that do not overlap need no image.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aicore_sim.instructions.cube_layout import L0C_ROW, SIDE, ceil_div
 from aicore_sim.memory import Bytes
-from aicore_sim.transfer import Runs, Step, Transfer, strided_copy, strided_fill
+from aicore_sim.transfer import Runs, Step, Transfer, item_type, strided_copy, strided_fill
 
 _MOST_RANGES = 512
 """Column blocks that are listed one by one; L0C has no room for more that lie apart by a unit flag or more."""
@@ -128,6 +128,24 @@ def dense(plan: Plan, values: NDArray[Any]) -> Bytes:
     else:
         image = values
     return np.ascontiguousarray(image).reshape(-1).view(np.uint8)
+
+
+def put_rows(plan: Plan, values: NDArray[Any], raw: Bytes, offset: int, block: int, count: int) -> bool:
+    """Write [block, row, column of 16] into the matrix at `offset` as `transfer` does with the dense image of "nd".
+
+    False, with nothing written, for other forms and for rows that overlap: there the order of the writes counts.
+    """
+    columns, size = plan.columns(block, count), plan.size
+    if plan.form != "nd" or plan.step < columns * size:
+        return False
+    start = offset + _start(plan, block)
+    for first, blocks, width in ((0, columns // SIDE, SIDE), (columns // SIDE, 1, columns % SIDE)):
+        if blocks and width:
+            piece = item_type(width * size)
+            part = np.ascontiguousarray(values[first : first + blocks, :, :width]).view(piece)[..., 0]
+            place = (start + first * SIDE * size, (SIDE * size, plan.step))
+            np.ndarray((blocks, plan.m), piece, raw.data, *place)[...] = part
+    return True
 
 
 def block_view(plan: Plan, raw: Bytes, offset: int, count: int, word: np.dtype[Any]) -> NDArray[Any]:

@@ -6,8 +6,7 @@ LoadData3DParamsV2 is the form that the others are brought to before they are lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from dataclasses import dataclass
 
 from aicore_sim.instructions.base import cached_hash
 from aicore_sim.instructions.load_3d_registers import FeatureMap
@@ -67,24 +66,15 @@ class LoadData3DParamsV2:
     filter_size_h: bool = False
     f_matrix_ctrl: bool = False
 
-    def __hash__(self) -> int:
-        # As `cached_hash`, in fewer steps: kernels build this struct anew for each of many calls.
-        known = self.__dict__.get("_hash")
-        if known is None:
-            values = _VALUES(self)
-            known = self.__dict__["_hash"] = hash((values, tuple(map(type, values))))
-        return int(known)
+    __hash__ = cached_hash
 
     def __post_init__(self) -> None:
-        if not isinstance(self.pad_list, tuple):
+        if type(self.pad_list) is not tuple:
             object.__setattr__(self, "pad_list", tuple(self.pad_list))
 
     def feature_map(self) -> FeatureMap:
         """What the call programs into a feature map register."""
         return FeatureMap(self.l1_h, self.l1_w, tuple(self.pad_list))
-
-
-_VALUES = attrgetter(*(f.name for f in fields(LoadData3DParamsV2)))
 
 
 @dataclass(frozen=True)

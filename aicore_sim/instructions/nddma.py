@@ -34,6 +34,8 @@ _FIELDS = ("loop_src_stride", "loop_dst_stride", "loop_size", "loop_lp_size", "l
 
 def _loop(field: str, value: Any) -> tuple[int, ...]:
     """One number or a sequence of them as a tuple of ints."""
+    if type(value) is tuple and all([type(x) is int for x in value]):
+        return value
     try:
         return tuple(operator.index(x) for x in (value if hasattr(value, "__iter__") else (value,)))
     except TypeError as error:
@@ -59,7 +61,10 @@ class NdDmaLoopInfo:
 
     def __post_init__(self) -> None:
         for field in _FIELDS:
-            object.__setattr__(self, field, _loop(field, getattr(self, field)))
+            given = getattr(self, field)
+            loop = _loop(field, given)
+            if loop is not given:
+                object.__setattr__(self, field, loop)
 
 
 @dataclass(frozen=True)

@@ -42,21 +42,27 @@ class AutoSync:
 
     def before(self, rec: Recorder, op: Op, bufs: list[Buffer], offs: list[int], line: int) -> None:
         """Called before an instruction is appended; may append a barrier first."""
+        pipe = op.pipe
+        hulls = self._hulls.get(pipe)
+        if hulls is None and pipe is not Pipe.V:
+            return
         spans = [(bufs[i], offs[i] + lo, offs[i] + hi, True) for i, lo, hi in op.writes]
         spans += [(bufs[i], offs[i] + lo, offs[i] + hi, False) for i, lo, hi in op.reads]
-        if op.pipe is Pipe.V and self.order_v:
+        if pipe is Pipe.V and self.order_v:
             if any(_overlap(old, new) for old in self._vector for new in spans):
                 rec.append(Entry(Kind.BARRIER, Pipe.V, line))
                 self._vector.clear()
             self._vector.extend(spans)
-        hulls = self._hulls.get(op.pipe)
         if hulls is None:
             return
-        for buffer, lo, hi, written in spans:
-            old = hulls.get(id(buffer))
-            if old is not None:
-                lo, hi, written = min(lo, old[1]), max(hi, old[2]), written or old[3]
-            hulls[id(buffer)] = (buffer, lo, hi, written)
+        for span in spans:
+            buffer, lo, hi, written = span
+            key = id(buffer)
+            old = hulls.get(key)
+            if old is None:
+                hulls[key] = span
+            elif lo < old[1] or hi > old[2] or written > old[3]:
+                hulls[key] = (buffer, min(lo, old[1]), max(hi, old[2]), written or old[3])
 
     def barrier(self, pipe: Pipe | None) -> None:
         """The kernel orders `pipe` itself (None: all pipes, the scalar unit included)."""

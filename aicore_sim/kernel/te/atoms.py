@@ -7,14 +7,14 @@ in the same ordinary LoadData and DataCopy instructions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions import data_copy, load_data_2d_v2, load_data_3d, nd2nz
-from aicore_sim.instructions.base import Op
+from aicore_sim.instructions.base import Op, cached_hash
 from aicore_sim.instructions.data_copy import DataCopyParams
 from aicore_sim.instructions.load_3d_params import LoadData3DParamsV2
 from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams
@@ -102,6 +102,8 @@ class CopyTraits:
     trait: Any = None
     bound: Img2ColParams | None = None
 
+    __hash__ = cached_hash
+
     def __post_init__(self) -> None:
         operation = _made(self.operation)
         if type(operation) not in _PATHS:
@@ -134,7 +136,7 @@ class CopyAtom:
             raise ParameterError("with_ binds Img2ColParams to CopyL12L0A", field="params",
                                  value=f"{type(params).__name__} to {type(self.traits.operation).__name__}",
                                  allowed="Img2ColParams to CopyL12L0A")  # fmt: skip
-        return CopyAtom(replace(self.traits, bound=params))
+        return CopyAtom(CopyTraits(self.traits.operation, self.traits.trait, params))
 
     def call(self, dst: Tensor, src: Tensor, coord: Any = None) -> None:
         """Call(dst, src): as `copy`."""
@@ -187,9 +189,9 @@ def _run(traits: CopyTraits, dst: Tensor, src: Tensor, coord: Any) -> None:
         return
     if coord is not None:
         coord = make_coord(*coord)
-    sides = (src.location.value, dst.location.value, src.dtype, dst.dtype)
     sign = str(traits.bound.pad_value) if traits.bound is not None else ""  # 0.0 and -0.0 are equal but not one padding
-    key = (traits, sign, coord, src.layout, dst.layout, *sides)
+    to, start = dst.data.memory, src.data.memory
+    key = (traits, sign, coord, src.layout, dst.layout, start.kind, to.kind, start.dtype, to.dtype)
     plans: dict[Any, _Plan] = rec.state.setdefault("te", {})
     plan = plans.get(key)
     if plan is None:
@@ -198,16 +200,12 @@ def _run(traits: CopyTraits, dst: Tensor, src: Tensor, coord: Any) -> None:
         line = rec.line()
         for text in plan.warnings:
             rec.session.warn(f"Copy: {text}", line)
-    calls = [(op, _at(dst, to), _at(src, start)) for op, to, start in plan.steps]
+    calls = [(op, to[first] if first else to, start[where] if where else start) for op, first, where in plan.steps]
     if len(calls) > 1:
         # What raises comes first: a copy is recorded whole or not at all.
         calls.sort(key=lambda call: _legal(rec, *call))
-    for op, to, start in calls:
-        rec.emit(op, to, start)
-
-
-def _at(tensor: Tensor, elements: int) -> Any:
-    return tensor.data.memory[elements] if elements else tensor.data.memory
+    for call in calls:
+        rec.emit(*call)
 
 
 def _legal(rec: Recorder, op: Op, dst: Any, src: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from aicore_sim.dtypes import DataType
@@ -56,7 +57,12 @@ def make_frame_layout(pattern: Pattern, *args: Any) -> Layout:
     if len(extents) not in (2, 3):
         raise ParameterError(f"{pattern.value} is made from rows and columns", field="shape", value=str(extents),
                              allowed="(rows, columns) or (batch, rows, columns)")  # fmt: skip
-    c0 = 0 if trait is None else _c0(trait)
+    return _frame_layout(pattern, 0 if trait is None else _c0(trait), extents)
+
+
+@lru_cache
+def _frame_layout(pattern: Pattern, c0: int, extents: tuple[int, ...]) -> Layout:
+    """Kernels make the same layouts in every round of a loop."""
     shape, stride = _frame(pattern, c0, *extents[-2:])
     made = Layout(shape, stride, pattern, c0)
     if len(extents) == 2:

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from aicore_sim.errors import OutOfBoundsError, ParameterError
@@ -84,11 +85,11 @@ class Layout:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", numbers(self.shape, "shape", 1))
         object.__setattr__(self, "stride", numbers(self.stride, "stride", 0))
-        if _structure(self.shape) != _structure(self.stride):
+        if not _alike(self.shape, self.stride):
             raise ParameterError("a layout has one stride for every extent", field="stride", value=str(self.stride),
                                  allowed=f"the form of the shape {self.shape}")  # fmt: skip
 
-    @property
+    @cached_property
     def batched(self) -> bool:
         return len(self.shape) == 2 and isinstance(self.shape[0], int) and isinstance(self.shape[1], tuple)
 
@@ -101,13 +102,18 @@ class Layout:
     def batch_stride(self) -> int:
         return int(self.stride[0]) if self.batched else 0
 
-    @property
+    @cached_property
     def rows(self) -> Axis:
         return self._axis(0)
 
-    @property
+    @cached_property
     def columns(self) -> Axis:
         return self._axis(1)
+
+    @cached_property
+    def _parts(self) -> dict[Nested, Layout]:
+        """Layouts cut out so far, by shape: a loop over tiles gets the same one every time."""
+        return {}
 
     def _axis(self, which: int) -> Axis:
         shape, stride = (self.shape[1], self.stride[1]) if self.batched else (self.shape, self.stride)
@@ -180,7 +186,10 @@ class Layout:
                                        allowed=f"0..{self.batch - 1}")  # fmt: skip
             rest = self.batch - batch
             cut = (rest if wanted[0] is None else min(rest, wanted[0]), cut)
-        return self.offset(row, column, batch), Layout(cut, self.stride, self.pattern, self.c0)
+        part = self._parts.get(cut)
+        if part is None:
+            part = self._parts[cut] = Layout(cut, self.stride, self.pattern, self.c0)
+        return self.offset(row, column, batch), part
 
     def size(self) -> int:
         """Elements of the shape."""
@@ -203,7 +212,9 @@ def numbers(given: Any, field: str, least: int) -> Nested:
     """A nested tuple of plain ints. Raises ParameterError for anything else and for numbers below `least`."""
     if not isinstance(given, tuple | list):
         raise ParameterError(f"{field} is a tuple", field=field, value=str(given), allowed=f"make_{field}(...)")
-    return tuple(numbers(n, field, least) if isinstance(n, tuple | list) else number(n, field, least) for n in given)
+    if all([type(n) is int and n >= least for n in given]):
+        return tuple(given)
+    return tuple([numbers(n, field, least) if isinstance(n, tuple | list) else number(n, field, least) for n in given])
 
 
 def number(given: Any, field: str, least: int) -> int:
@@ -216,8 +227,11 @@ def number(given: Any, field: str, least: int) -> int:
     return value
 
 
-def _structure(nested: Any) -> Any:
-    return tuple(map(_structure, nested)) if isinstance(nested, tuple) else None
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two nested tuples differ in their numbers alone."""
+    if isinstance(a, tuple):
+        return isinstance(b, tuple) and len(a) == len(b) and all(map(_alike, a, b))
+    return not isinstance(b, tuple)
 
 
 def _flat(nested: Nested) -> bool:

@@ -24,6 +24,7 @@ class Location(Enum):
     L0B = "L0B"
 
 
+_LOCATIONS = {location.value: location for location in Location}
 _POSITIONS = {Location.L1: TPosition.A1, Location.L0A: TPosition.A2, Location.L0B: TPosition.B2}
 
 
@@ -168,11 +169,12 @@ def make_mem_ptr(*args: Any) -> MemPtr:
         return _pointer(args[0], args[1] if len(args) > 1 else None, args[2] if len(args) > 2 else None)
     memory = args[0] if args else None
     kind = "GM" if isinstance(memory, GlobalAddress) else getattr(memory, "kind", "")
-    if kind not in (location.value for location in Location):
+    location = _LOCATIONS.get(kind)
+    if location is None:
         raise ParameterError("no memory that copies of this version know", field="memory",
                              value=kind or type(memory).__name__,
                              allowed=", ".join(location.value for location in Location))  # fmt: skip
-    return _pointer(Location(kind), memory, args[1] if len(args) > 1 else None)
+    return _pointer(location, memory, args[1] if len(args) > 1 else None)
 
 
 make_gmmem_ptr = make_gm_mem_ptr
