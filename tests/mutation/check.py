@@ -30,7 +30,8 @@ _MMAD = ("tests/instructions/test_mmad.py", "tests/instructions/test_cube_forms.
 _NDDMA = ("tests/instructions/test_nddma.py", "tests/properties/test_nddma.py")
 _VECTOR = ("tests/instructions/test_vector.py", "tests/properties/test_vector_moves.py")
 TESTS = {
-    "bias_table": ("tests/instructions/test_copy_kernels.py", "tests/properties/test_copies.py", "tests/instructions/test_data_copy.py"),
+    "bias_table": ("tests/instructions/test_copy_kernels.py", "tests/properties/test_copies.py",
+                   "tests/instructions/test_data_copy.py"),
     "load_data_3d": ("tests/instructions/test_load_data_3d.py", "tests/instructions/test_load_3d_registers.py",
                      "tests/properties/test_load_3d.py"),
     "cube_layout": (*_MMAD, *_FIXPIPE), "fixpipe": _FIXPIPE, "fixpipe_layout": _FIXPIPE, "mmad_effect": _MMAD,
