@@ -15,6 +15,8 @@ from aicore_sim import card_model as cm
 from aicore_sim.cards import Card, card_names, load_card
 from aicore_sim.cli_output import emit_json, stdout_console
 from aicore_sim.errors import ConfigError
+from aicore_sim.instructions.other_ways import other_ways
+from aicore_sim.model_gaps import gap
 
 ORDER = ("atlas_a2", "atlas_a3", "atlas_350", "atlas_200i")
 """Order of the known cards in tables and for `--card all`; others follow by name."""
@@ -137,10 +139,13 @@ def api_rows(card: Card) -> list[dict[str, Any]]:
 
 
 def _reason(card: Card, row: cm.ApiSupport) -> str | None:
-    """Why an API is not offered; for one that is, what the list says beyond yes."""
+    """Why an API is not offered, by the card or by this model, and what to use; else what the list says beyond yes."""
     words = [row.note, f"headers: {row.header_differs}" if row.header_differs else ""]
     if not row.supported:
-        words.insert(0, f"the API's page does not offer it on {card.name}")
+        instead = other_ways(card, row.name, row.variant)
+        words.insert(0, f"the API's page does not offer it on {card.name}" + (f": use {instead}" if instead else ""))
+    elif gap(card, row):
+        words.insert(0, f"not in this model: {gap(card, row)}")
     return "; ".join(word for word in words if word) or None
 
 
@@ -225,8 +230,9 @@ def _print_apis(card: Card, console: Console) -> None:
     table.add_column("paths", overflow="fold")
     table.add_column("note", overflow="fold")
     for row in card.model.support.apis:
-        note = "; ".join(word for word in (row.note, row.header_differs) if word)
-        table.add_row(Text(row.name), Text(row.variant), "yes" if row.supported else "no", Text(" ".join(row.dtypes)),
+        note = _reason(card, row) or ""
+        offered = "no" if not row.supported else "not modelled" if gap(card, row) else "yes"
+        table.add_row(Text(row.name), Text(row.variant), offered, Text(" ".join(row.dtypes)),
                       Text(", ".join(row.paths)), Text(note))  # fmt: skip
     console.print(table)
     console.print(Text(f"source: {card.model.support.source}", style="dim"))

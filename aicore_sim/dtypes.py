@@ -153,8 +153,8 @@ def encode_scalar(value: float | int | np.generic, dtype: DataType) -> bytes:
     """Little-endian bytes of `value` as one element (two equal nibbles for 4-bit types).
 
     Floats are rounded: to nearest even, hifloat8 half away from zero; 4-bit floats keep to their largest value. Raises
-    ParameterError where the value does not fit an integer type, where it is no power of two that fp8_e8m0 could round to,
-    and for void.
+    ParameterError where the value does not fit an integer type, where it is no power of two that fp8_e8m0 could round to
+    (0, which that type lacks, is the byte 0), and for void.
     """
     if dtype.name in narrow_floats.NARROW:
         return _encode_narrow(value, dtype)
@@ -176,7 +176,9 @@ def encode_scalar(value: float | int | np.generic, dtype: DataType) -> bytes:
 
 def _encode_narrow(value: float | int | np.generic, dtype: DataType) -> bytes:
     number = float(value)
-    if dtype.name == "fp8_e8m0" and (number <= 0 or number == float("inf")):
+    if dtype.name == "fp8_e8m0" and number == 0:
+        return bytes(1)
+    if dtype.name == "fp8_e8m0" and (number < 0 or number == float("inf")):
         raise ParameterError("fp8_e8m0 holds powers of two", field="value", value=value, allowed="2^-127..2^127")
     code = int(narrow_floats.encode(number, dtype.name))
     return bytes([code | code << 4 if dtype.bits == 4 else code])

@@ -171,8 +171,13 @@ class Transfer:
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes written to the destination."""
+        """Bytes written to the destination, those marked undefined included."""
         return sum(step.nbytes for step in self.steps)
+
+    @cached_property
+    def written_bytes(self) -> int:
+        """Bytes written with something: `nbytes` without those that are only marked undefined."""
+        return sum(step.nbytes for step in self.steps if not (isinstance(step, Fill) and step.undefined))
 
     @cached_property
     def copied_bytes(self) -> int:

@@ -1,7 +1,7 @@
 """Load2DBitMode by the example of its page: 32 x 32 half from L1 to L0A, parameters packed into two 64-bit words.
 
 Built from LoadData2DParamsV2 with starts of 0 and steps and strides of 2; transpose=true sets the bool beside the words.
-C = L0A x I proves what L0A holds.
+In GM the matrices lie as NZ fractals. C = L0A x I proves what L0A holds.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import aicore_sim as asc
 from aicore_sim.cards import Card
 from aicore_sim.kernel.arguments import GmSpec
+from aicore_sim.layouts import to_layout
 from aicore_sim.scenario import Job, param
 
 SIDE = 32
@@ -36,8 +37,8 @@ def load(a: asc.GlobalAddress, one: asc.GlobalAddress, c: asc.GlobalAddress, tra
     a2 = asc.LocalTensor(a.dtype, asc.TPosition.A2, 0, elements)
     b2 = asc.LocalTensor(a.dtype, asc.TPosition.B2, 0, elements)
     c1 = asc.LocalTensor(asc.float32, asc.TPosition.CO1, 0, elements)
-    asc.data_copy(a1, a_gm, asc.Nd2NzParams(1, SIDE, SIDE, 0, SIDE, SIDE, 1, 0))
-    asc.data_copy(b1, one_gm, asc.Nd2NzParams(1, SIDE, SIDE, 0, SIDE, SIDE, 1, 0))
+    asc.load_data(a1, a_gm, asc.LoadData2DParams(repeat_times=4, src_stride=1))
+    asc.load_data(b1, one_gm, asc.LoadData2DParams(repeat_times=4, src_stride=1))
     asc.pipe_barrier(asc.PipeID.PIPE_ALL)
     params = asc.LoadData2DParamsV2(m_start_position=0, k_start_position=0, m_step=2, k_step=2, src_stride=2, dst_stride=2)
     bits = asc.Load2DBitModeParam(params)
@@ -64,6 +65,7 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
         return Job(load, (GmSpec(shape, asc.half), GmSpec(shape, asc.half), GmSpec(shape, asc.float32), p.transpose), 1,
                    dict(vars(p)))  # fmt: skip
     a = np.arange(SIDE * SIDE).reshape(shape).astype(np.float16)
-    args = (a, np.eye(SIDE, dtype=np.float16), np.zeros(shape, np.float32), p.transpose)
+    nz, one = (to_layout(m, "NZ", asc.half).view(np.float16).reshape(shape) for m in (a, np.eye(SIDE, dtype=np.float16)))
+    args = (nz, one, np.zeros(shape, np.float32), p.transpose)
     expected = a.T if p.transpose else a
     return Job(load, args, 1, dict(vars(p)), expect=lambda after: np.array_equal(after[2], expected), show=_show)

@@ -14,7 +14,7 @@ import numpy as np
 
 import aicore_sim as asc
 from aicore_sim.cards import Card
-from aicore_sim.errors import UnsupportedError
+from aicore_sim.instructions.offer import check_offer
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.layouts import to_layout
 from aicore_sim.scenario import Job, param
@@ -73,9 +73,7 @@ def _show(args: tuple[Any, ...]) -> str:
 def build(card: Card, p: Parameters, data: bool) -> Job:
     """x is the matrix as it lies in L1: its elements are numbered 0, 1 ... 2047 and again. Raises UnsupportedError on cards
     without the Tensor API."""
-    if not any(row.supported for row in card.api("Copy", "Tensor API, L1 to L0A")):
-        raise UnsupportedError("the Tensor API is not offered on this card: load_data with LoadData2DParams moves fractals"
-                               " from L1 to L0A", field="api", value="te.copy", card=card.name)  # fmt: skip
+    check_offer(card, "Copy", "Tensor API, L1 to L0A", None)
     if not data:
         specs = (GmSpec((M * K,), asc.float16), GmSpec((K * K,), asc.float16), GmSpec((M, K), asc.float32))
         return Job(copy, (*specs, p.style), 1, dict(vars(p)))

@@ -41,7 +41,8 @@ def the_card(name: str, quirks: str = "documented", wrap: str = "refuse") -> Car
 class Place:
     """A tensor: position (a TPosition name or GM), element type, and its bytes, or how many bytes of the sentinel.
 
-    `elements` is the declared size where it is smaller than the bytes; bytes of a number count as never written.
+    `elements` is the declared size where it is smaller than the bytes; bytes of a number count as never written. `behind`
+    bytes of GM follow that belong to nobody.
     """
 
     position: str
@@ -49,6 +50,7 @@ class Place:
     content: NDArray[Any] | int
     elements: int | None = None
     written: bool | None = None
+    behind: int = 0
 
 
 class Stage:
@@ -67,17 +69,24 @@ class Stage:
                          for i, name in enumerate(self.card.buffers)}  # fmt: skip
         self.ubs = [self.memories["UB"], *(Buffer("UB", self.memories["UB"].size, uid=90 + i, label=f"UB{i}")
                                            for i in range(1, VECTORS))]  # fmt: skip
-        core = core or self._core()
-        mine = {name: b for name, b in self.memories.items() if core == "core" or (name == "UB") == (core == "aiv")}
-        self.recorder = Recorder(self.session, core, 0, mine, block_idx=0, block_num=1,
-                                 group_ub=self.ubs if core == "aic" else (),
-                                 group_l1=self.memories["L1"] if core == "aiv" else None)  # fmt: skip
+        self.core = core or self._core()
+        self.recorders: dict[str, Recorder] = {}
+        self.recorder = self._recorder(self.core)
         self._next: dict[str, int] = {}
         self._at: dict[str, tuple[Buffer, int, int]] = {}
         self._tensors: dict[str, Any] = {}
         for name, place in self.places.items():
             self._tensors[name] = self._put(name, place)
-        self._done = 0
+        self._done: dict[str, int] = {}
+
+    def _recorder(self, core: str) -> Recorder:
+        """The recording core of this kind, made when it is first asked for."""
+        if core not in self.recorders:
+            mine = {name: b for name, b in self.memories.items() if core == "core" or (name == "UB") == (core == "aiv")}
+            self.recorders[core] = Recorder(self.session, core, 0, mine, block_idx=0, block_num=1,
+                                            group_ub=self.ubs if core == "aic" else (),
+                                            group_l1=self.memories["L1"] if core == "aiv" else None)  # fmt: skip
+        return self.recorders[core]
 
     def _core(self) -> str:
         if self.card.coupled:
@@ -92,7 +101,7 @@ class Stage:
                else np.full(place.content, SENTINEL, np.uint8))  # fmt: skip
         size = place.elements if place.elements is not None else raw.size * 8 // dtype.bits
         if place.position == "GM":
-            buffer = self.gm.allocate(max(raw.size, 1), name)
+            buffer = self.gm.allocate(max(raw.size + place.behind, 1), name)
             buffer.bytes()[: raw.size] = raw
             self._at[name] = (buffer, 0, raw.size)
             tensor = GlobalTensor()
@@ -106,7 +115,7 @@ class Stage:
         if buffer.shadow is not None and (known if place.written is None else place.written):
             buffer.shadow[start : start + raw.size] = 1
         self._at[name] = (buffer, start, raw.size)
-        previous = enter(self.recorder)
+        previous = enter(self._recorder("core" if self.card.coupled else "aiv" if kind == "UB" else "aic"))
         try:
             return LocalTensor(dtype, TPosition[place.position], start, size)
         finally:
@@ -120,21 +129,23 @@ class Stage:
         """The tensor from this element on; for 4-bit types elements are nibbles."""
         return self._tensors[name][elements] if elements else self._tensors[name]
 
-    def call(self, *calls: Callable[[], Any]) -> None:
-        """Record the calls, and perform what they recorded, one after another."""
-        previous = enter(self.recorder)
+    def call(self, *calls: Callable[[], Any], core: str = "") -> None:
+        """Record the calls on this core (the stage's own by default), and perform what they recorded, one after another."""
+        core = core or self.core
+        previous = enter(self._recorder(core))
         try:
             for one in calls:
                 one()
-                self._perform()
+                self._perform(core)
         finally:
             enter(previous)
 
-    def _perform(self) -> None:
-        for entry in self.recorder.program[self._done :]:
+    def _perform(self, core: str) -> None:
+        program = self.recorders[core].program
+        for entry in program[self._done.get(core, 0) :]:
             if entry.op is not None and entry.op.effect is not None:
                 entry.op.effect.apply(entry.bufs, entry.offs, 0, 1, 1)
-        self._done = len(self.recorder.program)
+        self._done[core] = len(program)
 
     @property
     def ops(self) -> list[Op]:

@@ -14,6 +14,7 @@ import pytest
 from aicore_sim import __version__, cli_pyasc
 from aicore_sim.cards import card_names, load_card
 from aicore_sim.cli import main
+from aicore_sim.cli_cards import api_rows
 from aicore_sim.cli_run import compare, parse_window
 from aicore_sim.errors import ConfigError
 from aicore_sim.scenario import Measured, scenario_names
@@ -403,6 +404,26 @@ def test_apis_say_what_is_offered_and_why_not(cli: Any) -> None:
     on_350 = cli("cards", "atlas_350", "--apis", "--json").json
     assert any(row["supported"] and row["path"] == "GM>VECIN" and "NDDMA" in row["params"] for row in on_350)
     assert "NdDmaDci" in cli("cards", "atlas_350", "--apis").out
+
+
+def test_apis_list_every_api_of_every_card_and_the_gaps_of_the_model(cli: Any) -> None:
+    rows = cli("cards", "--apis", "--json").json
+    assert all(list(row) == ["card", "api", "params", "path", "dtypes", "supported", "reason"] for row in rows)
+    listed = {(row["card"], row["api"], row["params"]) for row in rows}
+    for name in ("atlas_a2", "atlas_a3", "atlas_350", "atlas_200i"):
+        card = load_card(name)
+        assert {(name, row.name, row.variant) for row in card.model.support.apis} <= listed
+        assert [row for row in rows if row["card"] == name] == [{"card": name, **row} for row in api_rows(card)]
+    assert all(row["reason"] for row in rows if not row["supported"])
+    (bits,) = [row for row in rows if (row["card"], row["api"]) == ("atlas_a2", "LoadData_2D_BitMode")]
+    assert bits["reason"] == "the API's page does not offer it on atlas_a2: use LoadData2DParams, LoadData3DParamsV2"
+    sparse = {row["card"]: row for row in rows if row["api"] == "LoadDataWithSparse"}
+    assert sparse["atlas_a3"]["supported"] and sparse["atlas_a3"]["reason"].startswith("not in this model: how the index")
+    assert not sparse["atlas_350"]["supported"]
+    through = [row for row in rows if row["api"] == "DataCopy" and row["params"] == "UB to L1 contiguous"]
+    library = {row["card"] for row in through if row["supported"] and "not in this model" in (row["reason"] or "")}
+    assert library == {"atlas_a2", "atlas_a3"}
+    assert "not modelled" in cli("cards", "atlas_a3", "--apis").out
 
 
 def test_scenarios_lists_what_the_package_brings(cli: Any) -> None:

@@ -269,7 +269,7 @@ def test_buffers_stand_for_their_positions() -> None:
         ("LoadData2DParams", "", {"dtype": "void"}, ParameterError, "dtype"),
         ("LoadData2DParams", "", {"src": "A9"}, ParameterError, "src"),
         ("LoadData2DParams", "", {"dst": "VECIN"}, UnsupportedError, "path"),
-        ("LoadData2DParamsV2", "m_step=1 k_step=1", {}, UnsupportedError, "path"),
+        ("LoadData2DParamsV2", "m_step=1 k_step=1", {}, UnsupportedError, "params"),
         ("NdDmaParams", SEED, {}, UnsupportedError, None),
         ("Nd2NzParams", "nd_num=1 n_value=1", {}, ParameterError, "d_value"),
         ("DataCopyExtParams", "block_len=32 is_pad=1", {"src": "VECIN", "dst": "GM"}, ParameterError, "is_pad"),

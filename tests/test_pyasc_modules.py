@@ -89,7 +89,7 @@ def test_platform_module(program: Any) -> None:
 @pytest.mark.parametrize("text", [
     "from asc.adv import Matmul\nMatmul()", "import asc.adv as adv\nadv.get_matmul_api_tiling(1)",
     "import asc.lib.host as host\nhost.get_ascendc_platform().x", "import asc.lib.runtime as rt\nrt.malloc(32)",
-    "asc.bilinear_interpolation(1, 2)", "asc.CopyRepeatParams(dst_stride=1)", "asc.AippInputFormat.RGB888_U8",
+    "asc.mrg_sort4(1, 2)", "asc.GatherRepeatParams(dst_blk_stride=1)", "asc.IterateMode.ITERATE_MODE_ALL",
 ])  # fmt: skip
 def test_what_is_not_modelled_says_so(program: Any, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert program(text.replace("asc.adv", "asc.language.adv"))[0] == 1

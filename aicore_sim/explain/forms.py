@@ -151,7 +151,8 @@ def _fields_of(form: Form) -> list[_Field]:
     taken: list[_Field] = []
     for number, part in enumerate(form.parts):
         for name, parameter in inspect.signature(getattr(language, part.struct)).parameters.items():
-            if (part.typed and name == "dtype") or (number == 0 and name in inner):
+            # Bit-mode structs can be made from another struct, which is no word.
+            if name == "params" or (part.typed and name == "dtype") or (number == 0 and name in inner):
                 continue
             prefix = part.name and (part.many or any(one.key == name for one in taken))
             taken.append(_Field(f"{part.name}.{name}" if prefix else name, number, name, parameter.default))

@@ -241,7 +241,7 @@ def movement(
     elif path.endswith("-GM"):
         gm_operand, gm_runs = 0, transfer.dst_runs
     return Op(
-        api, pipe, cost, path=path, nbytes=transfer.nbytes, effect=TransferEffect(transfer),
+        api, pipe, cost, path=path, nbytes=transfer.written_bytes, effect=TransferEffect(transfer),
         reads=((1, src_lo, src_hi),) if src_hi > src_lo else (), writes=((0, dst_lo, dst_hi),),
         gm_operand=gm_operand, gm_runs=gm_runs, aligns=aligns, through=through, detail=detail, warnings=warnings,
     )  # fmt: skip

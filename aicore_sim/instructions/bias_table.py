@@ -16,6 +16,7 @@ from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import OnChip, Op, Pipe, describe, taken
 from aicore_sim.instructions.data_copy import API, DataCopyParams, route, units
+from aicore_sim.instructions.offer import both_names, require_rows
 from aicore_sim.memory import Buffer
 from aicore_sim.transfer import Transfer, strided_copy
 
@@ -66,12 +67,13 @@ def build(params: DataCopyParams | int, src: DataType, dst: DataType, card: Card
 
 
 def _check_pair(src: DataType, dst: DataType, card: Card) -> None:
-    rows = [row for row in card.api(API, "L1 to BiasTable") if row.supported]
+    rows = require_rows(API, card, API, "L1 to BiasTable")
     pairs = [pair for row in rows for pair in row.dtypes]
     if f"{src.api_name}*{dst.api_name}" not in pairs:
-        raise UnsupportedError(f"{API}: no such conversion into BT on this card", field="dtype",
+        raise UnsupportedError(f"{both_names(API)}: no conversion from {src.api_name} to {dst.api_name} into BT on this card",
+                               field="dtype",
                                value=f"{src.api_name} to {dst.api_name}",
-                               allowed=", ".join(pair.replace("*", " to ") for pair in pairs) or "none",
+                               allowed=", ".join(pair.replace("*", " to ") for pair in pairs),
                                card=card.name)  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What the cube's instructions share: fractal arithmetic, mixed-radix axes, support checks, defined-byte marks.
+"""What the cube's instructions share: fractal arithmetic, mixed-radix axes, checks of operands, defined-byte marks.
 
 A fractal is 512 B: 16 rows of one 32 B block (C0 elements). L0A and L0B hold fractals, L0C blocks of 16 x 16 elements
 of 4 bytes (spec api_semantics.md 1.5).
@@ -6,14 +6,11 @@ of 4 bytes (spec api_semantics.md 1.5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from aicore_sim.card_model import ApiSupport
 from aicore_sim.cards import Card
-from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES, DataType
+from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import check_range
 from aicore_sim.memory import Bytes
@@ -55,36 +52,7 @@ def shared_digits(extent: int, src_unit: int, src: tuple[int, int], dst_unit: in
     return [(n, s, d) for n, (s, d) in zip((extent // high, high // low, low), sides, strict=True)]
 
 
-# ---- what the card offers -----------------------------------------------------------------------------------------
-def _paths(row: ApiSupport, card: Card) -> Iterator[str]:
-    """Buffer pairs ("L1-L0A") of an API row. Its positions stand for their buffer: A1 and B1 are both L1 (spec 1.3)."""
-    for text in row.paths:
-        ends = text.split(" ")[0].split(">")
-        if len(ends) == 2:
-            yield "-".join("GM" if end == "GM" else card.position(end) for end in ends)
-
-
-def rows_for(api: str, card: Card, name: str, variant: str | None, path: str) -> list[ApiSupport]:
-    """Rows of the card's API list that offer `path` ("L1-L0A"). Raises UnsupportedError where there is none."""
-    rows = [row for row in card.api(name, variant) if row.supported]
-    found = [row for row in rows if path in _paths(row, card)]
-    if not found:
-        offered = sorted({p for row in rows for p in _paths(row, card)})
-        raise UnsupportedError(
-            f"{api}: this card does not offer it from {path.replace('-', ' to ')}", field="path", value=path,
-            allowed=", ".join(offered) or "none on this card", card=card.name,
-        )  # fmt: skip
-    return found
-
-
-def require_dtype(api: str, card: Card, rows: Sequence[ApiSupport], dtype: DataType) -> None:
-    """Raise UnsupportedError unless one of the rows lists the element type (by name or as b8, b16, b32)."""
-    listed = sorted({name for row in rows for name in row.dtypes})
-    if dtype.api_name not in listed and f"b{dtype.bits}" not in listed:
-        raise UnsupportedError(f"{api}: this card does not take this element type here", field="dtype",
-                               value=dtype.name, allowed=", ".join(listed), card=card.name)  # fmt: skip
-
-
+# ---- operands ------------------------------------------------------------------------------------------------------
 def local_align(kind: str) -> int:
     """Start alignment in bytes of an operand of LoadData (spec api_semantics.md 1.3, 2.6)."""
     return {"L0A": FRACTAL_BYTES, "L0B": FRACTAL_BYTES, "GM": 1}.get(kind, BLOCK_BYTES)

@@ -19,7 +19,8 @@ from aicore_sim.instructions.base import (
     movement,
     taken,
 )
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.offer import both_names, check_offer
+from aicore_sim.instructions.other_ways import other_ways
 from aicore_sim.transfer import Transfer, strided_copy, strided_runs
 
 API = "DataCopy"
@@ -130,33 +131,22 @@ def route(api: str, src: str, dst: str, card: Card) -> tuple[Pipe, str]:
     path = f"{src}-{dst}"
     pipe = ROUTES.get((src, dst))
     if pipe is None or not card.has_path(path):
+        who = both_names(api) if api[:1].isupper() else api
+        what = " does not go" if card.has_path(path) else ": this card has no path"
         raise UnsupportedError(
-            f"{api}: this card has no path from {src} to {dst}",
+            f"{who}{what} from {src} to {dst}",
             field="path",
             value=path,
-            allowed=other_way(card, src, dst) or ", ".join(card.path_names()),
+            allowed=_other_way(card, src, dst) or ", ".join(f"{a}-{b}" for a, b in ROUTES if card.has_path(f"{a}-{b}")),
             card=card.name,
         )
     return pipe, path
 
 
-def other_way(card: Card, src: str, dst: str) -> str:
-    """The documented way for a copy that a card's pages do not offer, or only in software (spec api_semantics.md 9.1,
-    22); "" for none."""
-    if card.npu_arch == 3002:
-        return {
-            ("GM", "L1"): "load_data with LoadData2DParams, for fractals laid out in GM",
-            ("UB", "L1"): "data_copy to GM, then load_data with LoadData2DParams for fractals laid out in GM",
-            ("L1", "UB"): "results of the cube reach UB by fixpipe; other data through GM",
-            ("UB", "UB"): "a vector instruction (adds with 0), or through GM",
-        }.get((src, dst), "")
-    if (src, dst) == ("UB", "L1"):
-        return "data_copy to GM, then on the cube core data_copy from GM to L1: the Matmul library does the same in software"
-    if (src, dst) == ("L1", "UB"):
-        return "on the cube core data_copy to GM, then data_copy from GM to UB"
-    if (src, dst) == ("L1", "GM"):
-        return "data_copy_l1_to_ub, then on the vector core data_copy to GM"
-    return ""
+def _other_way(card: Card, src: str, dst: str) -> str:
+    """The documented way for a copy that DataCopy does not do on the card, "" for none."""
+    name, variant, _ = OFFERS.get((src, dst), (API, f"{src} to {dst}", ""))
+    return other_ways(card, name, variant)
 
 
 def block_cost(path: str, api: str, nbytes: int, rows: int, dtype: DataType) -> CostKey:
@@ -175,9 +165,9 @@ def build(params: DataCopyParams, dtype: DataType, src: str, dst: str, card: Car
     """
     pipe, path = route(API, src, dst, card)
     name, _, variant = OFFERS[src, dst]
-    check_offer(card, name, variant, dtype, other_way(card, src, dst))
-    # Between UB and L1 a count or length of 0 is outside the range; elsewhere it moves nothing.
-    least = 1 if {src, dst} == {"UB", "L1"} else 0
+    check_offer(card, name, variant, dtype)
+    # Between UB and L1 a count or length of 0 is outside the range; elsewhere, and on hardware, it moves nothing.
+    least = 1 if {src, dst} == {"UB", "L1"} and not card.wrap else 0
     stride = 1 if dst == "FB" and params.block_count > 1 else 0
     warnings: list[str] = []
     params = taken(
@@ -226,7 +216,7 @@ def build_count(count: int, dtype: DataType, src: str, dst: str, card: Card) -> 
     """
     pipe, path = route(API, src, dst, card)
     name, variant, _ = OFFERS[src, dst]
-    check_offer(card, name, variant, dtype, other_way(card, src, dst))
+    check_offer(card, name, variant, dtype)
     if not 0 <= count <= MAX_COUNT:
         raise ParameterError(
             "DataCopy: count is out of range", field="count", value=count, allowed=f"0..{MAX_COUNT}", card=card.name
@@ -235,7 +225,7 @@ def build_count(count: int, dtype: DataType, src: str, dst: str, card: Card) -> 
     unit = units(dst, card).block
     whole = nbytes // unit * unit
     if whole == 0:
-        if {src, dst} == {"UB", "L1"}:
+        if {src, dst} == {"UB", "L1"} and not card.wrap:
             # Here nothing says that a count of 0 is no operation.
             raise ParameterError("DataCopy: count is less than one block of 32 B", field="count", value=count,
                                  allowed=f">= {-(-BLOCK_BYTES // dtype.sizeof())}", card=card.name)  # fmt: skip

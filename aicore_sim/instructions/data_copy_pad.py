@@ -7,16 +7,27 @@ and in 32 B on the local side. There a block is left padding, data, right paddin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import GmTraffic, Op, Range, cached_hash, check_range, describe, movement, taken
+from aicore_sim.instructions.base import (
+    GmTraffic,
+    Op,
+    Range,
+    cached_hash,
+    check_range,
+    describe,
+    low_bits,
+    movement,
+    taken,
+)
 from aicore_sim.instructions.data_copy import ARCH_950, DataCopyParams, route
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.element_value import fitted_constant
+from aicore_sim.instructions.offer import both_names, check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
 
 API = "DataCopyPad"
@@ -87,7 +98,7 @@ class PadRegister(NamedTuple):
         """The register as one element of `dtype`."""
         if self.dtype == "raw":
             return _word(int(self.value), dtype)
-        bits = constant_bytes(self.value, DataType(self.dtype) if self.dtype else dtype)
+        bits = encode_scalar(self.value, DataType(self.dtype) if self.dtype else dtype)
         return bits.ljust(8, b"\0")[: dtype.sizeof()]
 
 
@@ -96,10 +107,12 @@ def set_register(value: float | int) -> PadRegister:
     return PadRegister(value, "", str(value))
 
 
-def left_register(pad: DataCopyPadExtParams | DataCopyPadParams) -> PadRegister:
+def left_register(pad: DataCopyPadExtParams | DataCopyPadParams, card: Card) -> PadRegister:
     """The register after a GM -> UB call with `pad`, whose is_pad is set."""
-    kind = pad.dtype.name if isinstance(pad, DataCopyPadExtParams) else "raw"
-    return PadRegister(pad.padding_value, kind, str(pad.padding_value))
+    if isinstance(pad, DataCopyPadParams):
+        return PadRegister(pad.padding_value, "raw", str(pad.padding_value))
+    value = fitted_constant(pad.padding_value, pad.dtype, card)
+    return PadRegister(value, pad.dtype.name, str(value))
 
 
 def build_in(
@@ -116,12 +129,14 @@ def build_in(
 
     Raises ParameterError for a field outside its range, UnsupportedError where card or type do not offer it.
     """
-    _check_route(src, dst, card, ("GM to UB", "GM to L1"), mode, dtype)
+    _check_route(type(params).__name__, src, dst, card, ("GM to UB", "GM to L1"), mode, dtype)
     size = dtype.sizeof()
     warnings: list[str] = []
-    params = _counts(params, card, warnings, least=1 if dst == "L1" else 0)
+    params = _counts(params, card, warnings, least=1 if dst == "L1" and not card.wrap else 0)
     length = params.block_len
     wide = card.npu_arch == ARCH_950
+    if card.wrap and wide and isinstance(params, DataCopyExtParams):
+        params = _wrapped_pitch(params, warnings)
     params = _strides(params, card, warnings, *(((-length, _reach(card)), (0, 65535)) if wide else ((0, U32), (0, U32))))
     _check_length(params, dtype, card)
     pad = _checked_pad(pad, dtype, card, warnings)
@@ -190,7 +205,7 @@ def build_out(
     params: DataCopyExtParams | DataCopyParams, mode: int, dtype: DataType, src: str, dst: str, card: Card
 ) -> Op | None:
     """The Op of DataCopyPad UB -> GM: exactly blockLen bytes a block. None for a NOP. Raises as `build_in`."""
-    _check_route(src, dst, card, ("UB to GM",), mode, dtype)
+    _check_route(type(params).__name__, src, dst, card, ("UB to GM",), mode, dtype)
     warnings: list[str] = []
     params = _counts(params, card, warnings)
     wide = card.npu_arch == ARCH_950
@@ -231,11 +246,13 @@ def block_reach(params: DataCopyExtParams | DataCopyParams, src: str) -> dict[st
 
 
 # ---- checks ---------------------------------------------------------------------------------------------------------
-def _check_route(src: str, dst: str, card: Card, directions: tuple[str, ...], mode: int, dtype: DataType) -> None:
+def _check_route(
+    struct: str, src: str, dst: str, card: Card, directions: tuple[str, ...], mode: int, dtype: DataType
+) -> None:
     direction = f"{src} to {dst}"
     if direction not in directions:
         raise UnsupportedError(
-            f"{API}: this struct does not go with a copy from {src} to {dst}",
+            f"{both_names(API)}: {struct} does not go from {src} to {dst}",
             field="path",
             value=f"{src}-{dst}",
             allowed=", ".join(directions),
@@ -247,9 +264,10 @@ def _check_route(src: str, dst: str, card: Card, directions: tuple[str, ...], mo
         )
     if mode == PadMode.COMPACT and card.npu_arch != ARCH_950:
         raise UnsupportedError(
-            f"{API}: this card has no PaddingMode", field="mode", value="Compact", allowed="Normal", card=card.name
+            f"{API}: this card has no PaddingMode.Compact (mode)", field="mode", value="Compact", allowed="Normal",
+            card=card.name,
         )
-    check_offer(card, API, f"{direction} unaligned", dtype, "data_copy of whole blocks" if dst == "L1" else "")
+    check_offer(card, API, f"{direction} unaligned", dtype)
 
 
 def _reach(card: Card) -> int:
@@ -260,6 +278,17 @@ def _reach(card: Card) -> int:
 def _counts(params: BlocksT, card: Card, warnings: list[str], least: int = 0) -> BlocksT:
     longest = 65535 if isinstance(params, DataCopyParams) else MAX_LEN
     return taken(API, params, {"block_count": (least, 4095), "block_len": (least, longest)}, card, warnings)
+
+
+def _wrapped_pitch(params: DataCopyExtParams, warnings: list[str]) -> DataCopyExtParams:
+    """`params` with the source stride that is left where the instruction of 950 holds it: as the distance from start to
+    start, 40 bits without a sign (spec 9.1, Lowering)."""
+    stride = params.src_stride
+    if type(stride) is not int or -params.block_len <= stride <= WIDE:
+        return params
+    kept = low_bits(params.block_len + stride, WIDE.bit_length()) - params.block_len
+    warnings.append(f"src_stride = {stride} does not fit its 40 bits and becomes {kept}")
+    return replace(params, src_stride=kept)
 
 
 def _strides(
@@ -306,6 +335,10 @@ def _checked_pad(pad: PadT, dtype: DataType, card: Card, warnings: list[str]) ->
             allowed="0",
             card=card.name,
         )
+    if isinstance(pad, DataCopyPadExtParams):
+        value = fitted_constant(pad.padding_value, dtype, card, "padding_value", warnings)
+        if value is not pad.padding_value:
+            pad = replace(pad, padding_value=value)
     _element(pad, dtype)
     return pad
 
@@ -315,24 +348,11 @@ def _element(pad: DataCopyPadExtParams | DataCopyPadParams, dtype: DataType) -> 
     """The padding value as one element."""
     if isinstance(pad, DataCopyPadExtParams):
         try:
-            return constant_bytes(pad.padding_value, dtype)
+            return encode_scalar(pad.padding_value, dtype)
         except ParameterError as error:
             error.field = "padding_value"
             raise
     return _word(pad.padding_value, dtype)
-
-
-def constant_bytes(value: float | int, dtype: DataType) -> bytes:
-    """A constant as one element. Types without numbers in numpy take an int as the byte itself.
-
-    Raises ParameterError for what does not fit the type.
-    """
-    if dtype.np_dtype is None and type(value) is int:
-        if not 0 <= value <= 255:
-            raise ParameterError("a constant of this type is given as its byte", field="value", value=value,
-                                 allowed=f"0..255 ({dtype.name})")  # fmt: skip
-        return bytes([value])
-    return encode_scalar(value, dtype)
 
 
 def _word(value: int, dtype: DataType) -> bytes:

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from aicore_sim.cards import Card
 from aicore_sim.dtypes import DataType, encode_scalar
 from aicore_sim.errors import ParameterError
+from aicore_sim.instructions.base import low_bits
 from aicore_sim.narrow_floats import NARROW, decode_table
 
 _STRUCT = {"float16": struct.Struct("<e"), "float32": struct.Struct("<f"), "float64": struct.Struct("<d")}
@@ -43,6 +45,19 @@ def element_bytes(api: str, value: Any, dtype: DataType, field: str = "scalar") 
         except OverflowError:
             pass  # rounds to inf
     return encode_scalar(value, dtype)
+
+
+def fitted_constant(value: float | int, dtype: DataType, card: Card, field: str = "", warnings: list[str] | None = None,
+                    ) -> float | int:  # fmt: skip
+    """`value`, or on a card that imitates the hardware what an integer type keeps of it, with a warning."""
+    if not card.wrap or not dtype.is_int() or type(value) is not int:
+        return value
+    kept = low_bits(value, dtype.bits, dtype.is_signed())
+    if kept == value:
+        return value
+    if warnings is not None:
+        warnings.append(f"{field} = {value} does not fit {dtype.name} and becomes {kept}")
+    return kept
 
 
 def overflows(value: Any, dtype: DataType) -> bool:

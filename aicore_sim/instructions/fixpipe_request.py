@@ -11,7 +11,7 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import camel, check_range, describe, taken
-from aicore_sim.instructions.cube_layout import L0C_ROW, SIDE, check_unit_flag, rows_for
+from aicore_sim.instructions.cube_layout import L0C_ROW, SIDE, check_unit_flag
 from aicore_sim.instructions.fixpipe_convert import LAST_OF_2201, MODES, SIGN_BIT, Conversion, Mode, factor_fault
 from aicore_sim.instructions.fixpipe_layout import HALF, MERGED, Plan
 from aicore_sim.instructions.fixpipe_params import (
@@ -27,6 +27,7 @@ from aicore_sim.instructions.fixpipe_params import (
     Nz2DnParams,
     Nz2NdParams,
 )
+from aicore_sim.instructions.offer import rows_for
 
 API, API_COPY = "Fixpipe", "DataCopy"
 _MAX32, _MAX64 = 2**32 - 1, 2**64 - 1
@@ -117,10 +118,10 @@ def _check_struct(params: FixpipeParams, config: FixpipeConfig, dst_kind: str, c
     rows_for(API, card, "Fixpipe", None, f"L0C-{dst_kind}")
     if isinstance(params, FixpipeParamsArch3510):
         if not new:
-            raise _unsupported(API, "params", struct, "this struct is for the 950",
+            raise _unsupported(API, "params", struct, f"{struct} is for the 950",
                                "FixpipeParamsM300" if card.npu_arch == 3002 else "FixpipeParamsV220", card)  # fmt: skip
     elif new and dst_kind == "UB":
-        raise _unsupported(API, "params", struct, "into UB this card takes the other struct", "FixpipeParamsArch3510", card)
+        raise _unsupported(API, "params", struct, f"{struct} does not go into UB on this card", "FixpipeParamsArch3510", card)
     if config.is_to_ub and not new:
         raise _unsupported(API, "is_to_ub", True, "is_to_ub (isToUB) is for the 950", "False", card)
     if new and config.is_to_ub != (dst_kind == "UB"):
@@ -142,7 +143,7 @@ def _call_v220(params: FixpipeParamsV220, config: FixpipeConfig, dst: DataType, 
     nd = config.layout == ROW_MAJOR
     rows = _ND_ROWS if nd and card.npu_arch != 3510 else 65535
     params = taken(API, params, {
-        "n_size": (0, 4095, 16), "m_size": (0, rows, 16), "src_stride": (0, 65535), "dst_stride": (1, _MAX32),
+        "n_size": (0, 4095), "m_size": (0, rows, 16), "src_stride": (0, 65535), "dst_stride": (1, _MAX32),
         "deq_scalar": (0, _MAX64), "nd_num": (0, 65535), "src_nd_stride": (0, 512, 16), "dst_nd_stride": (0, 65535),
     }, card, warnings)  # fmt: skip
     unit, matrix_unit = BLOCK_BYTES, SIDE * L0C_ROW
@@ -165,7 +166,7 @@ def _call_3510(
 ) -> _Call:
     rows = _DN_ROWS if config.layout == COLUMN_MAJOR else 65535
     params = taken(API, params, {
-        "n_size": (0, 4095, 16), "m_size": (0, rows, 16), "src_stride": (0, 65535), "dst_stride": (1, _MAX32),
+        "n_size": (0, 4095), "m_size": (0, rows, 16), "src_stride": (0, 65535), "dst_stride": (1, _MAX32),
         "deq_scalar": (0, _MAX64), "dual_dst_ctl": (0, 2, 8),
     }, card, warnings)  # fmt: skip
     check_range(API, type(params).__name__, "sub_block_id", int(params.sub_block_id), 0, 1, card.name)
@@ -221,7 +222,7 @@ def of_copy(
                            card)  # fmt: skip
     warnings: list[str] = []
     params = taken(api, params, {
-        "n_size": (0, 4095, 16), "m_size": (0, _ND_ROWS if nd and not new else 65535, 16), "src_stride": (0, 65535),
+        "n_size": (0, 4095), "m_size": (0, _ND_ROWS if nd and not new else 65535, 16), "src_stride": (0, 65535),
         "dst_stride": (1, _MAX32), "relu_pre": (0, 1, 8), "clip_relu_pre": (0, 1, 8),
     }, card, warnings)  # fmt: skip
     clip: float | None = None
@@ -251,7 +252,8 @@ def _mode(api: str, quant: Any, src: DataType, dst: DataType, name: str, path: s
     rows = rows_for(api, card, name, None, path)
     pairs = [(text.split("*")[0], out) for row in rows for text in row.dtypes for out in text.split("*")[1].split("/")]
     if (src.api_name, dst.api_name) not in pairs:
-        raise _unsupported(api, "dtype", f"{src.api_name} -> {dst.api_name}", f"no such conversion into {path[4:]} here",
+        raise _unsupported(api, "dtype", f"{src.api_name} -> {dst.api_name}",
+                           f"no conversion from {src.api_name} to {dst.api_name} into {path[4:]} on this card",
                            ", ".join(f"{a} -> {b}" for a, b in pairs), card)  # fmt: skip
     mode = MODES[quant]
     if mode.only_950 and card.npu_arch != 3510:
@@ -352,6 +354,9 @@ def _plan(call: _Call, dst: DataType) -> Plan:
 
 
 def _warn_overlap(call: _Call, plan: Plan) -> None:
+    rows = (plan.m - 1) * call.c0_stride + 1
+    if plan.n > SIDE and call.src_pitch < rows * L0C_ROW:
+        call.warnings.append(f"src_stride {call.src_pitch // L0C_ROW} counts rows: column blocks of {rows} rows overlap in L0C")
     if plan.form == "nd":
         if plan.m > 1 and call.dst_stride < plan.n:
             call.warnings.append(f"rows {call.dst_stride} elements apart overlap: a row has {plan.n}")

@@ -11,7 +11,8 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import OnChip, Op, Pipe, TransferEffect, cached_hash, describe, taken
-from aicore_sim.instructions.cube_layout import local_align, require_dtype
+from aicore_sim.instructions.cube_layout import local_align
+from aicore_sim.instructions.offer import both_names, require_dtype
 from aicore_sim.memory import Buffer
 from aicore_sim.transfer import Transfer, strided_fill
 
@@ -57,8 +58,8 @@ def build(
     rows = [row for row in card.api("Fill") if row.supported]
     offered = sorted({card.position(position) for row in rows for position in row.paths})
     if dst not in offered:
-        raise UnsupportedError(f"{API}: this card does not fill {dst or 'this tensor'}", field="dst", value=dst,
-                               allowed=", ".join(offered), card=card.name)  # fmt: skip
+        raise UnsupportedError(f"{both_names(API)}: this card does not fill {dst or 'a tensor without memory'}",
+                               field="dst", value=dst, allowed=", ".join(offered), card=card.name)  # fmt: skip
     require_dtype(API, card, rows, dtype)
     warnings = [] if notes is None else notes
     params = taken(API, params, _RANGES, card, warnings)

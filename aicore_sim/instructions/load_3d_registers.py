@@ -115,10 +115,7 @@ ONCE = Repeat(1, 0, 0)
 
 
 def _element(value: float | int, dtype: DataType) -> bytes:
-    """One element; types that numpy lacks are given as their raw byte."""
-    if dtype.np_dtype is None:
-        check_range("LoadData", "padding", "pad_value", value, 0, 255, "")
-        return bytes([int(value)])
+    """The padding value as one element."""
     if dtype.bits == 4 and dtype.is_int():
         check_range("LoadData", "padding", "pad_value", value, -8, 7, "")
     try:

@@ -19,8 +19,9 @@ from aicore_sim.instructions.base import (
     movement,
     taken,
 )
-from aicore_sim.instructions.cube_layout import SIDE, local_align, require_dtype, rows_for
+from aicore_sim.instructions.cube_layout import SIDE, local_align
 from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2, lower
+from aicore_sim.instructions.offer import require_dtype, rows_for
 from aicore_sim.transfer import Step, Transfer, strided_copy
 
 API = "LoadData"

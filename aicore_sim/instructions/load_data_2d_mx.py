@@ -13,8 +13,9 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import UnsupportedError
 from aicore_sim.instructions.base import OnChip, Op, Pipe, TransferEffect, cached_hash, describe, taken
-from aicore_sim.instructions.cube_layout import local_align, require_dtype, rows_for
+from aicore_sim.instructions.cube_layout import local_align
 from aicore_sim.instructions.load_data_2d_v2 import LoadData2DParamsV2, checked, laid_out, lower
+from aicore_sim.instructions.offer import require_dtype, rows_for
 from aicore_sim.memory import Buffer
 from aicore_sim.transfer import Step, Transfer, strided_copy
 

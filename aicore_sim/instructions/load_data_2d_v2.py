@@ -24,7 +24,8 @@ from aicore_sim.instructions.base import (
     movement,
     taken,
 )
-from aicore_sim.instructions.cube_layout import SIDE, Dim, local_align, require_dtype, rows_for, shared_digits
+from aicore_sim.instructions.cube_layout import SIDE, Dim, local_align, shared_digits
+from aicore_sim.instructions.offer import require_dtype, rows_for
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill
 
 API = "LoadData"

@@ -14,11 +14,11 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import OnChip, Op, Pipe, Range, describe, movement, taken
-from aicore_sim.instructions.cube_layout import SIDE, align_up, ceil_div, local_align, require_dtype, rows_for
+from aicore_sim.instructions.cube_layout import SIDE, align_up, ceil_div, local_align
 from aicore_sim.instructions.img2col import Place, Window, lower
 from aicore_sim.instructions.load_3d_params import LoadData3DParamsV2
 from aicore_sim.instructions.load_3d_registers import ONCE, FeatureMap, Padding, Repeat, feature_map
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.offer import require_dtype, rows_for
 from aicore_sim.transfer import Fill, Step, Transfer, strided_fill
 
 NO_MAP = "the feature map register was never set (set_fmatrix): all that is written is undefined"
@@ -40,13 +40,12 @@ _REMAINDERS = {4: (0, 8, 16, 32), 8: (0, 4, 8, 16), 16: (0, 4, 8), 32: (0, 4)}
 
 @dataclass(frozen=True)
 class Form:
-    """One way to call a 3-D load: name in messages, row of the card's API list, ranges of fields, another way."""
+    """One way to call a 3-D load: name in messages, row of the card's API list, ranges of fields."""
 
     api: str
     row: str
     variant: str | None
     ranges: tuple[tuple[str, Range], ...]
-    instead: str = "load_data with LoadData3DParamsV2"
 
 
 V2 = Form("LoadData", "LoadData_3D", "LoadData3DParamsV2 and V2Pro", tuple(_RANGES.items()))
@@ -84,7 +83,6 @@ def build(params: LoadData3DParamsV2, dtype: DataType, src: str, dst: str, card:
     leaves the matrix or starts off a fractal.
     """
     path = f"{src}-{dst}"
-    check_offer(card, form.row, form.variant or "", None, form.instead)
     require_dtype(form.api, card, rows_for(form.api, card, form.row, form.variant, path), dtype)
     warnings: list[str] = []
     params = _taken(params, dtype, card, registers, form, warnings)

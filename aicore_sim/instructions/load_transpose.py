@@ -11,8 +11,9 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, FRACTAL_BYTES, DataType
 from aicore_sim.errors import UnsupportedError
 from aicore_sim.instructions.base import OnChip, Op, Pipe, cached_hash, describe, low_bits, movement, taken
-from aicore_sim.instructions.cube_layout import SIDE, Dim, local_align, require_dtype, rows_for
+from aicore_sim.instructions.cube_layout import SIDE, Dim, local_align
 from aicore_sim.instructions.load_data_2d import ARCH_950, check_decrement
+from aicore_sim.instructions.offer import both_names, require_dtype, rows_for, type_names
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill
 
 API = "LoadDataWithTranspose"
@@ -89,6 +90,7 @@ def build(params: Params, dtype: DataType, src: str, dst: str, card: Card, notes
         warnings.append("addr_mode 1 decrements as the page says; the published implementation increments")
     if params.repeat_times == 0:
         return None
+    _check_squares(params, dtype, warnings)
     transfer = Transfer(_lower(params, dtype, start, stride, pitch, warnings))
     return movement(
         API, Pipe.MTE1, path, transfer, OnChip(path, API, transfer.copied_bytes),
@@ -100,10 +102,10 @@ def _check_offer(params: Params, dtype: DataType, path: str, card: Card) -> None
     rows = rows_for(API, card, API, None, path)
     require_dtype(API, card, rows, dtype)
     if dtype.bits == 4 and path != "L1-L0B":
-        raise UnsupportedError(f"{API}: 4-bit types go into L0B only", field="dtype", value=dtype.name,
+        raise UnsupportedError(f"{both_names(API)}: {type_names(dtype)} goes into L0B only", field="dtype", value=dtype.name,
                                allowed="types of 8 bits and more here", card=card.name)  # fmt: skip
     if isinstance(params, LoadData2dTransposeParamsV2) and card.npu_arch != ARCH_950:
-        raise UnsupportedError(f"{API}: this card does not take LoadData2dTransposeParamsV2", field="params",
+        raise UnsupportedError(f"{both_names(API)}: LoadData2dTransposeParamsV2 is not offered on this card", field="params",
                                value=type(params).__name__, allowed="LoadData2dTransposeParams", card=card.name)  # fmt: skip
 
 
@@ -123,6 +125,18 @@ def _source(params: Params, dtype: DataType, card: Card, warnings: list[str]) ->
     if card.quirk("transpose-v1-16-bit"):
         start, stride = low_bits(start, 16), low_bits(stride, 16)
     return start, stride, 1
+
+
+def _check_squares(params: Params, dtype: DataType, warnings: list[str]) -> None:
+    """Warn where squares of the second struct share some fractals, as with numbers meant for the first one."""
+    n = FRACTALS[dtype.bits]
+    if not isinstance(params, LoadData2dTransposeParamsV2) or not params.src_stride or n == 1:
+        return
+    square = np.arange(n) * (params.src_frac_gap + 1)
+    read = np.add.outer(np.arange(params.repeat_times) * params.src_stride, square)
+    if np.unique(read).size < read.size:
+        warnings.append(f"src_stride {params.src_stride} counts single fractals in {type(params).__name__}: squares of {n}"
+                        " fractals share some of them")  # fmt: skip
 
 
 # ---- lowering -------------------------------------------------------------------------------------------------------

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import FRACTAL_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import CubeWork, Op, Pipe, cached_hash, describe, taken
+from aicore_sim.instructions.base import CubeWork, Op, Pipe, cached_hash, camel, describe, taken
 from aicore_sim.instructions.cube_layout import L0C_BLOCK, check_unit_flag
 from aicore_sim.instructions.cube_numbers import COST_ROWS, MX_COST_ROWS
 from aicore_sim.instructions.mmad_effect import SCALE_PAIR, MmadEffect, Product, a_columns
+from aicore_sim.instructions.offer import require_rows
 
 API, API_MX = "Mmad", "MmadMx"
 _SIZES = {"m": (0, 4095), "n": (0, 4095), "k": (0, 4095)}
@@ -140,27 +141,26 @@ def _op(
 
 # ---- checks -------------------------------------------------------------------------------------------------------
 def _check_types(api: str, given: str, bias: DataType | None, card: Card) -> None:
-    rows = [row for row in card.api(api, "without bias" if bias is None else "with bias") if row.supported]
-    if not rows:
-        raise UnsupportedError(f"{api}: not on this card", field="api", value=api, allowed=API, card=card.name)
+    rows = require_rows(api, card, api, "without bias" if bias is None else "with bias")
     listed = [name for row in rows for name in row.dtypes]
     if given not in listed:
         form = "fm*filter*scale*dst*bias" if api == API_MX else "fm*filter*dst[*bias]"
-        raise UnsupportedError(f"{api}: this card does not take these element types ({form})", field="dtype",
+        raise UnsupportedError(f"{api}: this card does not take {given} ({form})", field="dtype",
                                value=given, allowed=", ".join(listed), card=card.name)  # fmt: skip
 
 
 def _check_modes(api: str, params: MmadParams, card: Card) -> None:
     for field in _NEUTRAL:
         if getattr(params, field):
-            raise UnsupportedError(f"{api}: {field} is not in this version", field=field, value=getattr(params, field),
+            raise UnsupportedError(f"{api}: {field} ({camel(field)}) is not in this version", field=field,
+                                   value=getattr(params, field),
                                    allowed="None, 0, False", card=card.name)  # fmt: skip
     if params.k_direction_align and card.npu_arch != 2201:
         raise UnsupportedError(f"{api}: k_direction_align (kDirectionAlign) is for A2 and A3", allowed="False",
                                field="k_direction_align", value=True, card=card.name)  # fmt: skip
     if params.disable_gemv and card.npu_arch != 3510:
-        raise UnsupportedError(f"{api}: only the 950 can switch GEMV off", field="disable_gemv", value=True,
-                               allowed="False", card=card.name)  # fmt: skip
+        raise UnsupportedError(f"{api}: only the 950 can switch GEMV off (disable_gemv, disableGemv)",
+                               field="disable_gemv", value=True, allowed="False", card=card.name)  # fmt: skip
 
 
 def _check_type_rules(params: MmadParams, fm: DataType, bias: DataType | None, card: Card) -> None:

@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe, Range, cached_hash, describe, movement, taken
-from aicore_sim.instructions.data_copy import API, ARCH_950, other_way, route
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.data_copy import API, ARCH_950, route
+from aicore_sim.instructions.offer import both_names, check_offer
 from aicore_sim.transfer import Step, Transfer, strided_copy, strided_fill, strided_runs
 
 U16 = 65535
 WIDE = 2**40 - 1
+MOST_BLOCKS = 1 << 16
+"""More blocks of 32 B than L1 holds."""
 SMALL_C0 = 4
 """Elements a row takes in SmallC0 mode."""
 
@@ -94,7 +98,7 @@ def source_ranges(card: Card) -> dict[str, Range]:
     """Ranges of the fields of Nd2NzParams that do not depend on the destination; the structs of 950 are wider."""
     wide = card.npu_arch == ARCH_950
     reach = WIDE if wide else U16
-    return {"nd_num": (0, 4095, 16), "n_value": (0, 16384), "d_value": (0, U16, 32 if wide else 16),
+    return {"nd_num": (0, 4095, 16), "n_value": (0, 16384, 16), "d_value": (0, U16, 32 if wide else 16),
             "src_nd_matrix_stride": (0, reach), "src_d_value": (1, reach)}  # fmt: skip
 
 
@@ -119,7 +123,7 @@ def build_dn(params: Dn2NzParams, dtype: DataType, src: str, dst: str, card: Car
     warnings: list[str] = []
     ranges: Mapping[str, Range] = {
         "dn_num": (0, 4095, 16),
-        "n_value": (0, 16384),
+        "n_value": (0, 16384, 16),
         "d_value": (0, 2**21 - 1, 32),
         "src_dn_matrix_stride": (0, WIDE),
         "src_d_value": (1, WIDE),
@@ -152,13 +156,14 @@ def build_dn(params: Dn2NzParams, dtype: DataType, src: str, dst: str, card: Car
 
 
 def _check_route(src: str, dst: str, card: Card, variant: str, dtype: DataType) -> None:
-    check_offer(card, API, variant, dtype, other_way(card, src, dst))
+    check_offer(card, API, variant, dtype)
     if (src, dst) != ("GM", "L1"):
+        nd = variant.endswith("ND2NZ")
         raise UnsupportedError(
-            f"{API}: this conversion of the layout does not run here",
+            f"{both_names(API)}: {'Nd2NzParams' if nd else 'Dn2NzParams'} does not go from {src} to {dst}",
             field="path",
             value=f"{src}-{dst}",
-            allowed="ND2NZ: GM-L1, GM-UB, UB-L1; DN2NZ: GM-L1",
+            allowed="GM-L1, GM-UB, UB-L1" if nd else "GM-L1",
             card=card.name,
         )
     route(API, src, dst, card)
@@ -173,9 +178,14 @@ def dst_ranges(small_c0: bool) -> dict[str, Range]:
 def _pitch_range(num: int, most: int, card: Card) -> Range:
     """With one matrix the stride is not used, but has to fit its field; the header of 950 checks no more than that."""
     field = 32 if card.npu_arch == ARCH_950 else 16
-    if num == 1 or card.quirk("nd2nz-matrix-pitch-16-bit"):
+    if num == 1 or _pitch_in_16_bits(card):
         return (0, 2**field - 1)
     return (0, most, field)
+
+
+def _pitch_in_16_bits(card: Card) -> bool:
+    """The register of 950 holds the blocks of a matrix in 16 bits (spec 8.5)."""
+    return card.quirk("nd2nz-matrix-pitch-16-bit") or (card.wrap and card.npu_arch == ARCH_950)
 
 
 def matrix_pitch(num: int, stride: int, dtype: DataType, card: Card, warnings: list[str]) -> int:
@@ -185,7 +195,7 @@ def matrix_pitch(num: int, stride: int, dtype: DataType, card: Card, warnings: l
     blocks, rest = divmod(stride * dtype.sizeof(), BLOCK_BYTES)
     if rest:
         warnings.append(f"dst_nz_matrix_stride = {stride} elements is no multiple of 32 B and is rounded down")
-    if card.quirk("nd2nz-matrix-pitch-16-bit") and blocks > U16:
+    if _pitch_in_16_bits(card) and blocks > U16:
         warnings.append(f"dst_nz_matrix_stride = {stride} is {blocks} blocks and becomes {blocks & U16} (16 bits)")
         blocks &= U16
     return blocks * BLOCK_BYTES
@@ -197,7 +207,7 @@ def _build(
     if small_c0:
         if card.npu_arch != ARCH_950:
             raise UnsupportedError(
-                f"{API}: SmallC0 mode is not offered on this card",
+                f"{API}: SmallC0 mode (enable_small_c0, enableSmallC0) is not offered on this card",
                 field="enable_small_c0",
                 value=True,
                 allowed="False",
@@ -216,6 +226,7 @@ def _build(
     if small_c0:
         steps = _small_steps(m)
     else:
+        note_overlap(m, params.dst_nz_c0_stride, params.dst_nz_n_stride, warnings)
         steps = nz_steps(m, params.dst_nz_c0_stride * BLOCK_BYTES, params.dst_nz_n_stride * BLOCK_BYTES)
     row_bytes, rows, row_stride = m.run
     cost = GmTraffic("GM-L1", m.num * rows * row_bytes, m.num * rows, is_read=True, layout="nd2nz")
@@ -232,6 +243,21 @@ def _build(
     # GM is read row by row, not in the 32 B pieces in which the destination is written.
     op.gm_runs = strided_runs(row_bytes, (m.num, rows), 0, (m.src_matrix, row_stride))
     return op
+
+
+def note_overlap(m: Matrices, c0_stride: int, n_stride: int, warnings: list[str]) -> None:
+    """Warn of blocks of 32 B that land on each other, strides in blocks: which of them stays is not defined (spec 8.2)."""
+    columns = -(-m.d * m.size // BLOCK_BYTES)
+    total = m.num * columns * m.n
+    if total > MOST_BLOCKS:
+        return  # such a call leaves L1
+    parts = ((m.num, m.dst_matrix // BLOCK_BYTES), (columns, c0_stride), (m.n, n_stride))
+    places = np.zeros(1, np.int64)
+    for count, stride in parts:
+        places = (places[:, None] + np.arange(count) * stride).reshape(-1)
+    if np.unique(places).size < total:
+        warnings.append("destination blocks overlap: the order of the writes is not defined (dst_nz_c0_stride counts the"
+                        " rows of a column block)")  # fmt: skip
 
 
 def nz_steps(m: Matrices, c0_stride: int, n_stride: int) -> tuple[Step, ...]:

@@ -14,7 +14,7 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError
 from aicore_sim.instructions.base import GmTraffic, OnChip, Op, Range, camel, describe, movement, taken
-from aicore_sim.instructions.data_copy import API, ARCH_950, other_way, route
+from aicore_sim.instructions.data_copy import API, ARCH_950, route
 from aicore_sim.instructions.nd2nz import (
     U16,
     Matrices,
@@ -22,6 +22,7 @@ from aicore_sim.instructions.nd2nz import (
     dst_ranges,
     matrices_of,
     matrix_pitch,
+    note_overlap,
     note_wide_sources,
     nz_steps,
     source_ranges,
@@ -35,7 +36,7 @@ def build_to_ub(params: Nd2NzParams, dtype: DataType, card: Card) -> Op | None:
 
     Raises ParameterError for a field outside its range, UnsupportedError where card or type do not offer it.
     """
-    check_offer(card, API, "GM to UB ND2NZ", dtype, "data_copy row by row, or data_copy_pad")
+    check_offer(card, API, "GM to UB ND2NZ", dtype)
     pipe, path = route(API, "GM", "UB", card)
     warnings: list[str] = []
     field = 32 if card.npu_arch == ARCH_950 else 16
@@ -46,6 +47,7 @@ def build_to_ub(params: Nd2NzParams, dtype: DataType, card: Card) -> Op | None:
     if 0 in (params.nd_num, params.n_value, params.d_value):
         return None
     m = matrices_of(params, dtype, matrix_pitch(params.nd_num, params.dst_nz_matrix_stride, dtype, card, warnings))
+    note_overlap(m, params.dst_nz_c0_stride, params.dst_nz_n_stride, warnings)
     steps = nz_steps(m, params.dst_nz_c0_stride * BLOCK_BYTES, params.dst_nz_n_stride * BLOCK_BYTES)
     start = 0
     if card.quirk("ub-nd2nz-once"):
@@ -70,7 +72,7 @@ def build_to_l1(params: Nd2NzParams, dtype: DataType, card: Card) -> Op:
     Raises ParameterError for a field outside its range, UnsupportedError where card or type do not offer it.
     """
     pipe, path = route(API, "UB", "L1", card)
-    check_offer(card, API, "UB to L1 ND2NZ", dtype, other_way(card, "UB", "L1"))
+    check_offer(card, API, "UB to L1 ND2NZ", dtype)
     warnings: list[str] = []
     ranges: dict[str, Range] = {
         **source_ranges(card),
@@ -88,6 +90,7 @@ def build_to_l1(params: Nd2NzParams, dtype: DataType, card: Card) -> Op:
                                  field=field, value=getattr(params, field), allowed=f"multiples of {dtype.c0}",
                                  card=card.name)  # fmt: skip
     m = matrices_of(params, dtype, 0)
+    note_overlap(m, params.dst_nz_c0_stride, params.dst_nz_n_stride, warnings)
     steps = nz_steps(m, params.dst_nz_c0_stride * BLOCK_BYTES, params.dst_nz_n_stride * BLOCK_BYTES)
     cost = OnChip(path, API, m.n * m.d * m.size)
     return movement(API, pipe, path, Transfer(steps), cost, aligns=(BLOCK_BYTES, BLOCK_BYTES), detail=describe(params),

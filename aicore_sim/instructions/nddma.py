@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from aicore_sim.cards import Card
-from aicore_sim.dtypes import BLOCK_BYTES, DataType
+from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, camel, low_bits, movement
 from aicore_sim.instructions.data_copy import API, route
-from aicore_sim.instructions.data_copy_pad import constant_bytes
+from aicore_sim.instructions.element_value import fitted_constant
 from aicore_sim.instructions.nddma_words import WordsEffect
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.offer import both_names, check_offer, type_names
 from aicore_sim.transfer import Runs, Step, Transfer, strided_copy, strided_fill, strided_runs
 
 UNSET_PAD = 0xFFFF
@@ -120,8 +120,9 @@ def build(
     # The page lists widths (b8 to b64); the row of the card spells out only some of the types.
     check_offer(card, API, "GM to UB NDDMA", None)
     if dtype.bits < 8:
-        raise UnsupportedError(f"{API}: NDDMA does not take this element type", field="dtype", value=dtype.name,
-                               allowed="types of 8, 16, 32 and 64 bits; pairs of 4 bits as uint8", card=card.name)  # fmt: skip
+        raise UnsupportedError(f"{both_names(API)}: NdDmaParams (NDDMA) does not take {type_names(dtype)}",
+                               field="dtype", value=dtype.name, card=card.name,
+                               allowed="types of 8, 16, 32 and 64 bits; pairs of 4 bits as uint8")  # fmt: skip
     if (src, dst) != ("GM", "UB"):
         raise ParameterError(
             f"{API}: NDDMA runs from GM to UB", field="path", value=f"{src}-{dst}", allowed="GM-UB", card=card.name
@@ -129,6 +130,7 @@ def build(
     _, path = route(API, src, dst, card)
     warnings: list[str] = []
     loops = _loops(params.loop_info, dtype, config, card, warnings)
+    params = _fitted_constant(params, dtype, card, warnings)
     inside = _check_config(params, dtype, config, len(loops), card, warnings)
     _check_span(loops, card)
     overlap = _check_overlap(loops, card)
@@ -144,7 +146,9 @@ def build(
         borders = any(x.left or x.right for x in loops)
         if borders and params.constant_value is None:
             warnings.append("pad value not set: the padding is undefined (set constant_value)")
-        pattern = bytes(size) if params.constant_value is None else _constant(params.constant_value, dtype)
+        value = params.constant_value
+        # A zero that nothing is padded with need not exist in the type: fp8_e8m0 has none.
+        pattern = bytes(size) if value is None or not (borders or value) else _constant(value, dtype)
         steps.extend(_borders(in_bytes, pattern, params.constant_value is None))
     transfer = Transfer(tuple(steps))
     runs, rows = _gm_reads(in_bytes, size, _passes(loops, dtype, config))
@@ -237,9 +241,21 @@ def _fitted(field: str, index: int, value: int, lo: int, hi: int, card: Card, wa
     return value
 
 
+def _fitted_constant(params: NdDmaParams, dtype: DataType, card: Card, warnings: list[str]) -> NdDmaParams:
+    """`params` with what the card keeps of constant_value where it imitates the hardware (spec 10.5: 64 bits pass on 0)."""
+    value = params.constant_value
+    if value is None or not card.wrap:
+        return params
+    kept = fitted_constant(value, dtype, card, "constant_value", warnings)
+    if dtype.bits == 64 and kept:
+        warnings.append(f"constant_value = {value} is not passed on for 64-bit types: the padding is 0")
+        kept = 0
+    return replace(params, constant_value=kept)
+
+
 def _constant(value: float | int, dtype: DataType) -> bytes:
     try:
-        return constant_bytes(value, dtype)
+        return encode_scalar(value, dtype)
     except ParameterError as error:
         error.field = "constant_value"
         raise

@@ -47,7 +47,7 @@ def build(params: Nz2NdParamsFull, dtype: DataType, card: Card) -> Op | None:
     Raises ParameterError for a field outside its range or columns that are no whole blocks, UnsupportedError where card
     or type do not offer it.
     """
-    check_offer(card, API, "UB to GM NZ2ND", dtype, "data_copy_pad, column block by column block")
+    check_offer(card, API, "UB to GM NZ2ND", dtype)
     pipe, path = route(API, "UB", "GM", card)
     # With one matrix the strides between matrices are not used.
     least = 0 if params.nd_num == 1 else 1

@@ -7,12 +7,13 @@ Here it is one instruction over the direct path with the bytes of that detour.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError
 from aicore_sim.instructions.base import OnChip, Op, Range, TransferEffect, describe, taken
-from aicore_sim.instructions.data_copy import DataCopyParams, other_way, route
+from aicore_sim.instructions.data_copy import DataCopyParams, route
 from aicore_sim.instructions.data_copy_pad import API, PadMode, build_out
 from aicore_sim.instructions.nd2nz import Nd2NzParams, build_nd
 from aicore_sim.instructions.offer import check_offer
@@ -27,13 +28,17 @@ def build(params: DataCopyParams, nd: Nd2NzParams, dtype: DataType, card: Card) 
     or type do not offer it; A2 and A3 do it in the Matmul library only.
     """
     pipe, path = route(API, "UB", "L1", card)
-    check_offer(card, API, "UB to L1 unaligned", dtype, other_way(card, "UB", "L1"))
+    check_offer(card, API, "UB to L1 unaligned", dtype)
     warnings = ["the vendor's library does this through GM with messages of the Matmul API: the time is that of the direct"
                 " path, and ordering it against the cube core is left to the kernel"]  # fmt: skip
     counts: dict[str, Range] = {"block_count": (1, 4095), "block_len": (1, 65535)}
     shape: dict[str, Range] = {"nd_num": (1, 1, 16), "n_value": (1, 16384), "d_value": (1, 65535)}
     params, nd = taken(API, params, counts, card, warnings), taken(API, nd, shape, card, warnings)
-    out, load = build_out(params, PadMode.NORMAL, dtype, "UB", "GM", card), build_nd(nd, dtype, "GM", "L1", card)
+    placed, unit = nd, dtype
+    if dtype.bits == 64:
+        # The page lists 64-bit types, ND2NZ itself has none: two elements of 32 bits each are the same bytes.
+        placed, unit = replace(nd, d_value=2 * nd.d_value, src_d_value=2 * nd.src_d_value), DataType("uint32")
+    out, load = build_out(params, PadMode.NORMAL, dtype, "UB", "GM", card), build_nd(placed, unit, "GM", "L1", card)
     assert out is not None and load is not None
     assert isinstance(out.effect, TransferEffect) and isinstance(load.effect, TransferEffect)
     store, place = out.effect.transfer, load.effect.transfer

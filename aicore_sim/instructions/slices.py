@@ -61,7 +61,7 @@ def build(
     Raises ParameterError for a field outside its range, slices that are not exact or do not match, and rows that do not
     start at whole blocks of UB; UnsupportedError where card or type do not offer it.
     """
-    check_offer(card, API, "GM and UB slices", dtype, "data_copy_pad, row by row")
+    check_offer(card, API, "GM and UB slices", dtype)
     if {src, dst} != {"GM", "UB"}:
         raise ParameterError(f"{API}: slices are copied between GM and UB", field="path", value=f"{src}-{dst}",
                              allowed="GM-UB, UB-GM", card=card.name)  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import Op, Pipe, VectorWork, cached_hash, check_range
+from aicore_sim.instructions.base import Op, Pipe, Range, VectorWork, cached_hash, taken
 from aicore_sim.instructions.element_value import element_bytes, overflows
 from aicore_sim.instructions.vector_effect import Blocks, Bools, CountEffect, MaskEffect
 from aicore_sim.instructions.vector_math import RULES, Array, Function
@@ -129,10 +129,11 @@ def _check_types(api: str, dtypes: Sequence[DataType], card: Card) -> None:
     if any(dtype is not dtypes[0] for dtype in dtypes):
         raise ParameterError(f"{api}: destination and sources have one element type", field="dtype",
                              value=", ".join(dtype.name for dtype in dtypes), card=card.name)  # fmt: skip
-    _check_listed(api, dtypes[0].name, card)
+    check_listed(api, dtypes[0].name, card)
 
 
-def _check_listed(api: str, name: str, card: Card) -> None:
+def check_listed(api: str, name: str, card: Card) -> None:
+    """Raise UnsupportedError unless the card's API list has this element type (or combination `a*b`)."""
     allowed = listed_types(api, card)
     if name not in allowed:
         raise UnsupportedError(f"{api}: not for these element types on this card", field="dtype", value=name,
@@ -167,10 +168,16 @@ def work_of(name: str, dtypes: tuple[DataType, ...], kinds: Sequence[str], scala
     function = rule.on(card.npu_arch)
     if rule.form == "axpy":
         dst, src = dtypes
-        _check_listed(api, f"{src.name}*{src.name}*{dst.name}", card)
+        check_listed(api, f"{src.name}*{src.name}*{dst.name}", card)
         constant, warnings = _scalar(api, scalar, src, card)
         return Work(api, name, dtypes, (0, 1), partial(_with_scalar, function, constant), f"scalar={scalar}", warnings)
+    if rule.form == "multiply_add":
+        check_listed(api, "*".join(dtype.name for dtype in (*dtypes[1:], dtypes[0])), card)
+        width = "half" if dtypes[0].bits == 16 else "float"
+        return Work(api, f"muladddst_{width}", dtypes, (0, 1, 2), function)
     _check_types(api, dtypes, card)
+    if rule.form == "fused":
+        return Work(api, name, dtypes, (0, 1, 2), function)
     if rule.form in ("unary", "binary"):
         return Work(api, name, dtypes, tuple(range(1, len(dtypes))), function)
     constant, warnings = _scalar(api, scalar, dtypes[0], card)
@@ -205,24 +212,24 @@ def mask_op(work: Work, form: Masked, card: Card) -> Op | None:
     Raises ParameterError for values outside their fields and for a destination block stride of 0, which is undefined;
     UnsupportedError for 8-bit and 64-bit (Cast: also 4-bit) elements, which have the count form only.
     """
-    api, repeats = work.api, form.repeat_times
+    api = work.api
     narrow = min(dtype.bits for dtype in work.dtypes)
     if work.bits not in ((16, 32, 64) if work.op == "cast" else (16, 32)) or narrow < 8:
         raise UnsupportedError(f"{api}: these element types have the count form only", field="dtype",
                                value=", ".join(dtype.name for dtype in work.dtypes), card=card.name)  # fmt: skip
-    check_range(api, "arguments", "repeat_times", repeats, 0, 255, card.name)
-    blocks = _strides(api, form.params, work.dtypes, card)
+    found: list[str] = []
+    blocks, repeats = strides_of(api, form, work.dtypes, card, found)
     per_repeat = REPEAT_BYTES * 8 // work.bits
-    word = _mask_word(api, form, card)
+    word = mask_word(api, form.mask, form.counter, card)
     tail = 0
-    warnings: tuple[str, ...] = ()
     if form.counter:
         count = word & (1 << 64) - 1
         mask = np.ones(min(count, per_repeat), np.bool_)
         repeats = -(-count // per_repeat)
         tail = count - (repeats - 1) * per_repeat if count else 0
     else:
-        mask, warnings = _mask(form.mask, word, per_repeat)
+        mask, doubts = mask_bits(form.mask, word, per_repeat)
+        found.extend(doubts)
     if repeats == 0 or mask.size == 0:
         return None
     operands = [Blocks(d, b * BLOCK_BYTES, r * BLOCK_BYTES) for d, (b, r) in zip(work.dtypes, blocks, strict=True)]
@@ -233,7 +240,7 @@ def mask_op(work: Work, form: Masked, card: Card) -> Op | None:
     effect = MaskEffect(work.compute, operands, work.inputs, mask, repeats, tail, register)
     active = int(mask.sum()) * (repeats - 1) + (tail or int(mask.sum()))
     detail = f"mask={form.mask} " + ("counter mode" if form.counter else f"repeat_times={repeats}")
-    return _op(work, effect, effect.spans(), active, repeats, detail, warnings)
+    return _op(work, effect, effect.spans(), active, repeats, detail, tuple(found))
 
 
 def _op(
@@ -253,22 +260,24 @@ def _op(
     )  # fmt: skip
 
 
-def _strides(api: str, params: RepeatParams, dtypes: Sequence[DataType], card: Card) -> list[tuple[int, int]]:
-    """(block stride, repeat stride) of every operand, in 32 B; fields are 8 bits, block strides of one source 16."""
-    wide = not isinstance(params, BinaryRepeatParams)
-    values = []
-    for f in fields(params):
-        value = getattr(params, f.name)
-        limit = 65535 if wide and "_bl" in f.name else 255
-        check_range(api, type(params).__name__, f.name, value, 0, limit, card.name)
-        values.append(int(value))
+def strides_of(
+    api: str, form: Masked, dtypes: Sequence[DataType], card: Card, warnings: list[str]
+) -> tuple[list[tuple[int, int]], int]:
+    """(block stride, repeat stride) of every operand, in 32 B, and the repeats of a mask form.
+
+    Fields have 8 bits, block strides of one source 16. Raises ParameterError for values outside.
+    """
+    wide = not isinstance(form.params, BinaryRepeatParams)
+    ranges: dict[str, Range] = {f.name: (0, 65535 if wide and "_bl" in f.name else 255) for f in fields(form.params)}
+    repeats = taken(api, form, {"repeat_times": (0, 255)}, card, warnings).repeat_times
+    kept = taken(api, form.params, ranges, card, warnings)
+    values = [int(getattr(kept, name)) for name in ranges]
     n = len(dtypes)
-    return list(zip(values[:n], values[n:], strict=True))
+    return list(zip(values[:n], values[n:], strict=True)), repeats
 
 
-def _mask_word(api: str, form: Masked, card: Card) -> int:
+def mask_word(api: str, mask: int | tuple[int, ...], counter: bool, card: Card) -> int:
     """The 128 bits that the call puts into the mask register."""
-    mask = form.mask
     if isinstance(mask, tuple):
         if len(mask) != 2 or any(isinstance(word, bool) or not 0 <= word < 1 << 64 for word in mask):
             raise ParameterError(f"{api}: a mask list has two 64-bit words", field="mask", value=list(mask),
@@ -276,10 +285,10 @@ def _mask_word(api: str, form: Masked, card: Card) -> int:
         return mask[0] | mask[1] << 64
     if not 0 <= mask < 1 << 64:
         raise ParameterError(f"{api}: mask", field="mask", value=mask, allowed="0..2**64-1", card=card.name)
-    return mask if form.counter else (1 << min(mask, MASK_BITS)) - 1
+    return mask if counter else (1 << min(mask, MASK_BITS)) - 1
 
 
-def _mask(mask: int | tuple[int, ...], word: int, per_repeat: int) -> tuple[Bools, tuple[str, ...]]:
+def mask_bits(mask: int | tuple[int, ...], word: int, per_repeat: int) -> tuple[Bools, tuple[str, ...]]:
     """Elements of a repeat that take part, up to the last of them, and a warning about bits beyond a repeat."""
     kept = word & (1 << per_repeat) - 1
     bits = np.unpackbits(np.frombuffer(kept.to_bytes(MASK_BITS // 8, "little"), np.uint8), bitorder="little")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Function = Callable[..., Array]
-Form = Literal["fill", "unary", "scalar", "binary", "axpy"]
+Form = Literal["fill", "unary", "scalar", "binary", "axpy", "fused", "multiply_add"]
 
 _BF16 = np.dtype(ml_dtypes.bfloat16)
 _F16 = np.dtype(np.float16)
@@ -151,6 +151,32 @@ def axpy(dst: Array, src: Array, scalar: Array) -> Array:
     return add(dst, mul(src.astype(own, copy=False), scalar.astype(own, copy=False)))
 
 
+def add_relu(a: Array, b: Array) -> Array:
+    """Relu of the rounded sum; integers wrap first."""
+    return relu(add(a, b))
+
+
+def sub_relu(a: Array, b: Array) -> Array:
+    """Relu of the rounded difference; integers wrap first."""
+    return relu(sub(a, b))
+
+
+def fused_mul_add(dst: Array, a: Array, b: Array) -> Array:
+    """a * dst + b, product and sum each rounded, as the sample of the FusedMulAdd page shows for half."""
+    return add(mul(a, dst), b)
+
+
+def mul_add_relu(dst: Array, a: Array, b: Array) -> Array:
+    """Relu of a * dst + b."""
+    return relu(fused_mul_add(dst, a, b))
+
+
+def mul_add_dst(dst: Array, a: Array, b: Array) -> Array:
+    """a * b + dst in the type of dst, product and sum each rounded."""
+    own = dst.dtype
+    return add(mul(a.astype(own, copy=False), b.astype(own, copy=False)), dst)
+
+
 def fill(scalar: Array) -> Array:
     return scalar
 
@@ -209,4 +235,9 @@ RULES: dict[str, Rule] = {
     "relu": Rule("Relu", "unary", relu),
     "abs": Rule("Abs", "unary", np.abs),
     "bitwise_not": Rule("Not", "unary", _bits(np.bitwise_not)),
+    "add_relu": Rule("AddRelu", "binary", add_relu),
+    "sub_relu": Rule("SubRelu", "binary", sub_relu),
+    "fused_mul_add": Rule("FusedMulAdd", "fused", fused_mul_add),
+    "fused_mul_add_relu": Rule("MulAddRelu", "fused", mul_add_relu),
+    "mul_add_dst": Rule("MulAddDst", "multiply_add", mul_add_dst),
 }

@@ -263,7 +263,9 @@ def data_copy_l1_to_ub(dst: Any, src: Any, params: Any, sub_block_id: int = 0) -
         else:
             raise ParameterError("data_copy_l1_to_ub takes (dst, src, count) or (dst, src, params)", field="params",
                                  value=type(params).__name__, allowed="int, DataCopyParams")  # fmt: skip
-        assert op is not None
+        if op is None:
+            rec.session.warn(f"DataCopyL1ToUB {NOP}", rec.line())
+            return
         rec.ops[key] = op
     rec.emit(op, of_vector_core(rec, "data_copy_l1_to_ub", dst, sub_block_id), src)
 

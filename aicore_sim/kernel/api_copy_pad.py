@@ -72,7 +72,7 @@ def data_copy_pad(
         rec.ops[key] = op
     rec.emit(op, dst, src)
     if pad_params is not None and type(pad_params) is not Nd2NzParams and pad_params.is_pad:
-        rec.state["pad_value"] = pads.left_register(pad_params)
+        rec.state["pad_value"] = pads.left_register(pad_params, rec.card)
 
 
 def _build_pad(
@@ -91,7 +91,8 @@ def _build_pad(
         refuse_types("data_copy_pad", dst, src)
     if mode is not None and card.npu_arch != blocks.ARCH_950:
         raise UnsupportedError(
-            "data_copy_pad: this card has no PaddingMode", field="mode", value=int(mode), card=card.name
+            "data_copy_pad: this card has no PaddingMode: leave mode out", field="mode", value=int(mode), card=card.name,
+            allowed="None",
         )
     chosen = int(PaddingMode.Normal if mode is None else mode)
     if (src.kind, dst.kind) == ("UB", "L1"):

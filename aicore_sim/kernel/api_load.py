@@ -82,6 +82,8 @@ def _load_bit_mode(rec: Recorder, dst: Any, src: Any, params: Load2DBitModeParam
     # The struct can be changed after the call: its words are what the instruction has got.
     position = getattr(src, "position", TPosition.GM)
     key = ("load_data", Load2DBitModeParam, params.words(), src.dtype, dst.dtype, src.kind, dst.kind, position)
+    if rec.session.strict:
+        params.check_fits(rec.card.name)
     for text in params.untold():
         rec.session.warn(text, rec.line())
     op = rec.ops.get(key)

@@ -29,7 +29,7 @@ from aicore_sim.instructions.load_3d_registers import (
 )
 from aicore_sim.instructions.load_3d_ring import in_ring
 from aicore_sim.instructions.load_data_3d import BIT_MODE, V2, WITH_STRIDE, Form, Registers, build, own_pitch
-from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.offer import check_offer, require_rows
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.load_3d_bits import Load3DBitModeParam
 from aicore_sim.kernel.program import Kind
@@ -118,7 +118,7 @@ def _pitched(rec: Recorder, form: Form) -> Repeat:
     """The repeat register as the instruction of 350 finds it. Raises ParameterError where nothing ever set its pitch."""
     found: Repeat | None = rec.state.get("load3d_stride")
     if found is None:
-        check_offer(rec.card, form.row, form.variant or "", None, form.instead)
+        require_rows(form.api, rec.card, form.row, form.variant)
         raise ParameterError(f"{form.api}: the column pitch in L0 was never set", field="dst_stride", card=rec.card.name,
                              allowed="set_load_data_repeat_with_stride before the load")  # fmt: skip
     return found
@@ -235,7 +235,7 @@ def _set_repeat(
     rec = current()
     if not rec.on_aic:
         return
-    check_offer(rec.card, api, "", None, "set_load_data_repeat")
+    check_offer(rec.card, api, "", None)
     if type(param) is not struct:
         raise ParameterError(f"{api} takes {struct.__name__}", field="param", value=type(param).__name__,
                              allowed=struct.__name__, card=rec.card.name)  # fmt: skip
@@ -251,7 +251,7 @@ def set_load_data_boundary(boundary: int) -> None:
     rec = current()
     if not rec.on_aic:
         return
-    check_offer(rec.card, "SetLoadDataBoundary", "", None, "two loads, one up to the end of the ring and one from L1's start")
+    check_offer(rec.card, "SetLoadDataBoundary", "", None)
     check_boundary(boundary, rec.card)
     _write(rec, "SetLoadDataBoundary", "load3d_boundary", boundary, [])
 

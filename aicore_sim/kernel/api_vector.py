@@ -12,27 +12,21 @@ outside their range, AlignmentError and OutOfBoundsError for addresses; nothing 
 
 from __future__ import annotations
 
-import operator
 from functools import partial
 from typing import Any
 
-from aicore_sim.errors import ParameterError
 from aicore_sim.instructions import cast as casting
-from aicore_sim.instructions.base import Op
 from aicore_sim.instructions.vector import (
     BinaryRepeatParams,
     DuplicateStrides,
-    Masked,
     RepeatParams,
     UnaryRepeatParams,
-    count_op,
-    mask_op,
     work_of,
 )
-from aicore_sim.instructions.vector_effect import MaskEffect
 from aicore_sim.instructions.vector_math import RULES
-from aicore_sim.kernel.context import Recorder, current
+from aicore_sim.kernel.api_vector_fused import deq_cast
 from aicore_sim.kernel.enums import RoundMode
+from aicore_sim.kernel.vector_forms import Maker, record
 
 __all__ = [
     "BinaryRepeatParams", "UnaryRepeatParams", "abs", "add", "adds", "axpy", "bitwise_and", "bitwise_not", "bitwise_or",
@@ -40,152 +34,15 @@ __all__ = [
     "relu", "rsqrt", "shift_left", "shift_right", "sqrt", "sub",
 ]  # fmt: skip
 
-_COUNT_FORM = ("count", "is_set_mask")
-_MASK_FORM = ("mask", "repeat_times", "repeat_params", "is_set_mask")
-_DUPLICATE_FORM = ("mask", "repeat_times", "dst_block_stride", "dst_repeat_stride", "is_set_mask")
-# Count forms in which is_set_mask = False has a meaning on 2201 (spec api_semantics.md 25.2).
-_USE_MASK_REGISTER = ("adds", "muls", "maxs", "mins", "leaky_relu", "shift_left", "shift_right")
 
-_ALL_ONES = ((1 << 64) - 1, (1 << 64) - 1)
-
-Form = int | Masked
+_MAKERS: dict[str, Maker] = {name: partial(work_of, name) for name in RULES}
 
 
-# ---- arguments ------------------------------------------------------------------------------------------------------
-def _whole(api: str, field: str, value: Any) -> int:
-    """`value` as a plain int."""
-    if type(value) is int:
-        return value
-    try:
-        return int(operator.index(value))
-    except TypeError:
-        raise ParameterError(f"{api}: {field} must be an int", field=field, value=value) from None
-
-
-def _named(api: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Positional and keyword arguments of one form by name."""
-    given = dict(zip(names, args, strict=False))
-    doubled = len(args) > len(names) or any(name not in names or name in given for name in kwargs)
-    given.update(kwargs)
-    if doubled or not isinstance(given.get("is_set_mask", True), bool):
-        raise ParameterError(f"{api}: no form takes these arguments", field="arguments", value=f"{args} {kwargs}",
-                             allowed=f"({', '.join(_COUNT_FORM)}) or ({', '.join(names)})")  # fmt: skip
-    return given
-
-
-def _form(
-    rec: Recorder, name: str, params: type[RepeatParams], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Form:
-    """The count, or the arguments of the mask form, from what follows the operands."""
-    api = _api(name)
-    if len(args) == 1 and not kwargs:
-        return _whole(api, "count", args[0])
-    names = _DUPLICATE_FORM if params is DuplicateStrides else _MASK_FORM
-    if len(args) <= 2 and not any(field in kwargs for field in names[:-1]):
-        given = _named(api, _COUNT_FORM, args, kwargs)
-        if "count" not in given:
-            _missing(api, "count")
-        if not given.get("is_set_mask", True) and name in _USE_MASK_REGISTER and rec.card.npu_arch == 2201:
-            return Masked(_register(rec), 1, UnaryRepeatParams(), _counter(rec))
-        return _whole(api, "count", given["count"])
-    given = _named(api, names, args, kwargs)
-    for field in names[:-1]:
-        if field not in given:
-            _missing(api, field)
-    mask = _mask(api, given["mask"]) if given.get("is_set_mask", True) else _register(rec)
-    repeats = _whole(api, "repeat_times", given["repeat_times"])
-    if params is DuplicateStrides:
-        block, repeat = (_whole(api, field, given[field]) for field in names[2:4])
-        return Masked(mask, repeats, DuplicateStrides(block, repeat), _counter(rec))
-    strides = given["repeat_params"]
-    if not isinstance(strides, params):
-        raise ParameterError(f"{api}: repeat_params", field="repeat_params", value=type(strides).__name__,
-                             allowed=params.__name__)  # fmt: skip
-    return Masked(mask, repeats, strides, _counter(rec))
-
-
-def _mask(api: str, mask: Any) -> int | tuple[int, ...]:
-    if isinstance(mask, (list, tuple)):
-        return tuple([_whole(api, "mask", word) for word in mask])
-    return _whole(api, "mask", mask)
-
-
-def _missing(api: str, field: str) -> None:
-    raise ParameterError(f"{api}: {field} is missing", field=field)
-
-
-def _register(rec: Recorder) -> tuple[int, int]:
-    """The mask register as a mask list: low word, high word (`set_vector_mask`)."""
-    high, low = rec.state.get("vector_mask", _ALL_ONES)
-    return low, high
-
-
-def _counter(rec: Recorder) -> bool:
-    return rec.state.get("mask_mode") == "counter"
-
-
-# ---- one call -------------------------------------------------------------------------------------------------------
 def _call(
     name: str, tensors: tuple[Any, ...], params: type[RepeatParams], args: tuple[Any, ...], kwargs: dict[str, Any],
     scalar: Any = None,
 ) -> None:  # fmt: skip
-    """Record one call: `scalar` is the scalar operand, or the rounding mode of `cast`; the rest is looked at only once.
-
-    The key tells apart what compares equal: types of arguments, 0.0 and -0.0; and NaN equals itself there.
-    """
-    rec = current()
-    if not rec.on_aiv:
-        return
-    try:
-        what = (name, *[(t.dtype, t.kind) for t in tensors])
-    except AttributeError:
-        raise ParameterError(f"{_api(name)}: destination and sources are LocalTensors", field="operands",
-                             value=", ".join(type(t).__name__ for t in tensors)) from None  # fmt: skip
-    if kwargs or (args and isinstance(args[0], list)) or hasattr(scalar, "__len__"):
-        how: Any = repr((args, sorted(kwargs.items()), scalar))
-    else:
-        how = (args, tuple(map(type, args)), scalar if scalar and scalar == scalar else repr(scalar))
-    key = (what, how, None if len(args) == 1 and not kwargs else _sticky(rec, args, kwargs))
-    op = rec.ops.get(key)
-    if op is None:
-        op = _build(rec, name, tensors, scalar, _form(rec, name, params, args, kwargs))
-        if op is None:
-            return
-        rec.ops[key] = op
-    rec.emit(op, *tensors)
-    _leave_mask(rec, op)
-
-
-def _sticky(rec: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a call takes from the mask mode and, with is_set_mask = False, the mask register."""
-    state = rec.state
-    sets_mask = kwargs.get("is_set_mask", True) and args[-1:] != (False,)
-    return state.get("mask_mode"), None if sets_mask else state.get("vector_mask")
-
-
-def _leave_mask(rec: Recorder, op: Op) -> None:
-    """The mask register after a call (spec 25.2): mask forms leave their mask, count forms on 2201 the start state."""
-    state = rec.state
-    if type(op.effect) is MaskEffect:
-        state["vector_mask"] = op.effect.register
-    elif ("vector_mask" in state or "mask_mode" in state) and rec.card.npu_arch == 2201:
-        state["vector_mask"], state["mask_mode"] = _ALL_ONES, "normal"
-
-
-def _build(rec: Recorder, name: str, tensors: tuple[Any, ...], scalar: Any, form: Form) -> Op | None:
-    """The Op of a call; None, with a warning on 950, where no element takes part."""
-    card = rec.card
-    dtypes, kinds = tuple(t.dtype for t in tensors), tuple(t.kind for t in tensors)
-    make = casting.work_of if name == "cast" else partial(work_of, name)
-    work = make(dtypes, kinds, scalar, card)
-    op = count_op(work, form, card) if isinstance(form, int) else mask_op(work, form, card)
-    if op is None and card.npu_arch == 3510:
-        rec.session.warn(f"{work.api}: nothing is done for 0 elements, which this card does not guarantee", rec.line())
-    return op
-
-
-def _api(name: str) -> str:
-    return "Cast" if name == "cast" else RULES[name].api
+    record(name, RULES[name].api, tensors, params, args, kwargs, _MAKERS[name], scalar)
 
 
 # ---- the functions --------------------------------------------------------------------------------------------------
@@ -317,6 +174,8 @@ def bitwise_not(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
 def cast(dst: Any, src: Any, round_mode: RoundMode, *args: Any, **kwargs: Any) -> None:
     """dst = src in the type of dst, rounded as `round_mode` says; pairs and modes per card: spec api_semantics.md 25.3.
 
-    Masks and repeats count elements of the wider type.
+    Masks and repeats count elements of the wider type. int32 to half multiplies by the scale of `set_deq_scale` (not on
+    200I) and ignores the mode.
     """
-    _call("cast", (dst, src), UnaryRepeatParams, args, kwargs, round_mode)
+    if not deq_cast(dst, src, round_mode, args, kwargs):
+        record("cast", "Cast", (dst, src), UnaryRepeatParams, args, kwargs, casting.work_of, round_mode)

@@ -26,12 +26,13 @@ class Load2DBitModeParam:
 
     Built empty, from a LoadData2DParamsV2 (its sid is dropped), or from the fields by keyword. A value keeps the low bits
     that its field has room for, and a lost bit is a warning: of the run inside a kernel, and again of the run when
-    parameters cut outside one are used. src_stride reads back unsigned; the instruction takes it as signed 16 bits.
+    parameters cut outside one are used; a strict run refuses the load. src_stride reads back unsigned; the instruction
+    takes it as signed 16 bits.
 
     Raises ParameterError for a value that is no int.
     """
 
-    __slots__ = ("_transpose", "_untold", "_words")
+    __slots__ = ("_lost", "_transpose", "_untold", "_words")
 
     def __init__(
         self,
@@ -49,6 +50,8 @@ class Load2DBitModeParam:
         self._transpose = False
         self._untold: dict[str, str] = {}
         """Warnings given outside a kernel, by field: no run knows them yet."""
+        self._lost: dict[str, int] = {}
+        """Values that did not fit, by field."""
         given: Any = LoadData2DParamsV2(m_start_position, k_start_position, m_step, k_step, src_stride, dst_stride,
                                         if_transpose)  # fmt: skip
         if params is not None:
@@ -71,8 +74,10 @@ class Load2DBitModeParam:
         kept = low_bits(int(value), bits)
         self._words[word] = self._words[word] & ~((1 << bits) - 1 << low) | kept << low
         self._untold.pop(field, None)
+        self._lost.pop(field, None)
         signed = field == "src_stride"
         if kept != value and not (signed and low_bits(kept, bits, signed=True) == value):
+            self._lost[field] = value
             self._tell(field, f"{field} = {value} does not fit its {bits} bits and becomes {kept}")
         elif signed and kept == value and kept >> bits - 1:
             self._tell(field, f"{field} = {value} is {low_bits(kept, bits, signed=True)} to the instruction")
@@ -129,6 +134,7 @@ class Load2DBitModeParam:
         for name, (where, _, _) in _LAYOUT.items():
             if where == word:
                 self._untold.pop(name, None)
+                self._lost.pop(name, None)
         self._untold.pop(field, None)
         if kept != value:
             self._tell(field, f"{field} = {value} does not fit its {_WORD} bits and becomes {kept}")
@@ -168,6 +174,13 @@ class Load2DBitModeParam:
     def untold(self) -> tuple[str, ...]:
         """Warnings about values that were set outside a kernel."""
         return tuple(self._untold.values()) if self._untold else ()
+
+    def check_fits(self, card: str) -> None:
+        """Raise ParameterError for a field that keeps less than the value it was given."""
+        for field, value in self._lost.items():
+            most = (1 << _LAYOUT[field][2]) - 1
+            raise ParameterError(f"Load2DBitModeParam: {field} does not fit its field", field=field, value=value,
+                                 allowed=f"0..{most}", card=card)  # fmt: skip
 
     def _tell(self, field: str, text: str) -> None:
         text = f"Load2DBitModeParam: {text}"

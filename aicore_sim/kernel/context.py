@@ -41,7 +41,7 @@ class Session:
     slack_is_warning: bool = False
     """True under `pyasc`: accesses behind an argument but inside its allocation warn instead of raising."""
     strict: bool = False
-    """Accesses behind a tensor but inside its buffer raise instead of warning."""
+    """Accesses behind a tensor but inside its buffer, and bits lost in Load2DBitModeParam, raise instead of warning."""
     ops: dict[Any, Op] = field(default_factory=dict)
     lines: list[tuple[str, int]] = field(default_factory=list)
     codes: dict[int, tuple[Any, dict[int, int] | None]] = field(default_factory=dict)
@@ -49,6 +49,8 @@ class Session:
     line_ids: dict[tuple[str, int], int] = field(default_factory=dict)
     warnings: dict[tuple[str, int], int] = field(default_factory=dict)
     """(text, line id) -> how often."""
+    words: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Words in GM through which cores meet, in runs without data: (buffer, byte) -> value."""
 
     def table_of(self, code: Any) -> dict[int, int] | None:
         """The line table of a code object met for the first time."""

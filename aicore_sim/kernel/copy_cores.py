@@ -6,6 +6,7 @@ from typing import Any
 
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions import data_copy as blocks
+from aicore_sim.instructions.offer import not_offered
 from aicore_sim.kernel.context import Recorder
 
 VECTORS = 2
@@ -34,8 +35,10 @@ def operands(rec: Recorder, api: str, dst: Any, src: Any) -> tuple[Any, Any] | N
                                        value="UB-L1", allowed="a mix kernel", card=rec.card.name)  # fmt: skip
             return placed(dst, rec.group_l1), src
     elif "UB" in kinds and "GM" not in kinds and kinds != {"UB"}:
-        raise UnsupportedError(f"{api}: no path joins these buffers", field="path", value=f"{src.kind}-{dst.kind}",
-                               card=rec.card.name)  # fmt: skip
+        path = f"{src.kind}-{dst.kind}"
+        if path == "L0C-UB":
+            raise not_offered(rec.card, "DataCopy", "DataCopy", "L0C to UB", "path", path)
+        blocks.route(api, src.kind, dst.kind, rec.card)
     if not rec.mix:
         away = dst.kind if dst.kind != "GM" and dst.kind not in rec.buffers else src.kind
         rec.session.warn(f"{api}: moves nothing, the cores of this kernel have no {away}", rec.line(3))

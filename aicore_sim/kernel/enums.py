@@ -8,9 +8,9 @@ from aicore_sim.instructions.base import Pipe
 
 __all__ = [
     "CMPMODE", "AtomicDtype", "AtomicOp", "BlockMode", "CO2Layout", "CacheLine", "CacheMode", "CacheRwMode",
-    "CubeFormat", "DataCopyMVType", "DataFormat", "DcciDst", "DeqScale", "GatherMaskMode", "HardEvent", "Hardware", "KernelType",
-    "MaskMode", "MemDsbT", "NpuArch", "PaddingMode", "PipeID", "QuantModes", "ReduceOrder", "RoundMode", "SelMode",
-    "TPosition", "TransposeType", "pad_t",
+    "ClipReluMode", "CubeFormat", "DataCopyMVType", "DataFormat", "DcciDst", "DeqScale", "GatherMaskMode",
+    "HardEvent", "Hardware", "KernelType", "MaskMode", "MemDsbT", "NpuArch", "PaddingMode", "PipeID", "QuantModes",
+    "ReduceOrder", "ReluMode", "RoundMode", "SelMode", "TPosition", "TransposeType", "pad_t",
 ]  # fmt: skip
 
 
@@ -153,6 +153,22 @@ class CO2Layout(IntEnum):
     NZ = 0
     ROW_MAJOR = 1
     COLUMN_MAJOR = 2
+
+
+class ReluMode(IntEnum):
+    """Of FixpipeParamsArch3510.pre_relu_mode, which nothing reads (spec api_semantics.md 12.3); not pyasc's."""
+
+    NO_RELU = 0
+    NORMAL_RELU = 1
+    SCALAR_RELU = 2
+    VECTOR_RELU = 3
+
+
+class ClipReluMode(IntEnum):
+    """Of FixpipeParamsArch3510.pre_clip_relu_mode, which nothing reads (spec api_semantics.md 12.3); not pyasc's."""
+
+    NOCLIP_RELU = 0
+    CLIP_RELU = 1
 
 
 class BlockMode(IntEnum):

@@ -53,8 +53,8 @@ VECTOR_POSITIONS = frozenset({"VECIN", "VECOUT", "VECCALC"})
 
 _CUBE = CUBE_APIS | CUBE_TYPES
 _VECTOR = VECTOR_APIS | VECTOR_TYPES
-_BOTH_SIDES = frozenset({"data_copy_pad"})
-"""Calls of the vector side that also exist on the cube side: they decide only if nothing else does."""
+_BOTH_SIDES = frozenset({"data_copy_pad", "Nd2NzParams"})
+"""Names that serve both sides: they say nothing, the positions of their tensors do."""
 
 _KINDS = {
     KernelType.AIV_ONLY: "aiv", KernelType.MIX_AIV_HARD_SYNC: "aiv", KernelType.MIX_AIV_1_0: "aiv",
@@ -181,7 +181,9 @@ def _position(name: str) -> Iterator[str]:
 
 
 def _named(name: str) -> Iterator[str]:
+    if name in _BOTH_SIDES:
+        return
     if name in _CUBE:
         yield "cube"
-    elif name in _VECTOR and name not in _BOTH_SIDES:
+    elif name in _VECTOR:
         yield "vector"

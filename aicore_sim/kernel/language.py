@@ -51,15 +51,25 @@ from aicore_sim.instructions.nz2nd import Nz2NdParamsFull
 from aicore_sim.instructions.slices import SliceInfo
 from aicore_sim.kernel import absent as _absent
 from aicore_sim.kernel import allocator as _allocator
+from aicore_sim.kernel import api_aipp as _aipp
+from aicore_sim.kernel import api_bilinear as _bilinear
 from aicore_sim.kernel import api_copy as _copy
 from aicore_sim.kernel import api_copy_pad as _copy_pad
 from aicore_sim.kernel import api_cube as _cube
 from aicore_sim.kernel import api_load as _load
 from aicore_sim.kernel import api_load_3d as _load_3d
+from aicore_sim.kernel import api_transpose as _transpose
 from aicore_sim.kernel import api_vector as _vector
+from aicore_sim.kernel import api_vector_copy as _vector_copy
+from aicore_sim.kernel import api_vector_fused as _vector_fused
+from aicore_sim.kernel import api_vector_gather as _vector_gather
+from aicore_sim.kernel import api_vector_reduce as _vector_reduce
+from aicore_sim.kernel import api_vector_select as _vector_select
+from aicore_sim.kernel import api_vector_total as _vector_total
 from aicore_sim.kernel import arrays as _arrays
 from aicore_sim.kernel import auto_tensor as _auto_tensor
 from aicore_sim.kernel import bit_mode_2d as _bit_mode_2d
+from aicore_sim.kernel import block_sync as _block_sync
 from aicore_sim.kernel import cube_registers as _cube_registers
 from aicore_sim.kernel import enums as _enums
 from aicore_sim.kernel import framework as _framework
@@ -71,15 +81,25 @@ from aicore_sim.kernel import tensor as _tensor
 from aicore_sim.kernel import values as _values
 from aicore_sim.kernel.absent import *
 from aicore_sim.kernel.allocator import *
+from aicore_sim.kernel.api_aipp import *
+from aicore_sim.kernel.api_bilinear import *
 from aicore_sim.kernel.api_copy import *
 from aicore_sim.kernel.api_copy_pad import *
 from aicore_sim.kernel.api_cube import *
 from aicore_sim.kernel.api_load import *
 from aicore_sim.kernel.api_load_3d import *
+from aicore_sim.kernel.api_transpose import *
 from aicore_sim.kernel.api_vector import *
+from aicore_sim.kernel.api_vector_copy import *
+from aicore_sim.kernel.api_vector_fused import *
+from aicore_sim.kernel.api_vector_gather import *
+from aicore_sim.kernel.api_vector_reduce import *
+from aicore_sim.kernel.api_vector_select import *
+from aicore_sim.kernel.api_vector_total import *
 from aicore_sim.kernel.arrays import *
 from aicore_sim.kernel.auto_tensor import *
 from aicore_sim.kernel.bit_mode_2d import *
+from aicore_sim.kernel.block_sync import *
 from aicore_sim.kernel.cube_registers import *
 from aicore_sim.kernel.enums import *
 from aicore_sim.kernel.framework import *
@@ -103,6 +123,7 @@ __all__ += _allocator.__all__
 __all__ += _arrays.__all__
 __all__ += _auto_tensor.__all__
 __all__ += _bit_mode_2d.__all__
+__all__ += _block_sync.__all__
 __all__ += _copy.__all__
 __all__ += _copy_pad.__all__
 __all__ += _cube.__all__
@@ -118,3 +139,12 @@ __all__ += _system.__all__
 __all__ += _tensor.__all__
 __all__ += _values.__all__
 __all__ += _vector.__all__
+__all__ += _vector_fused.__all__
+__all__ += _vector_gather.__all__
+__all__ += _vector_reduce.__all__
+__all__ += _vector_select.__all__
+__all__ += _vector_total.__all__
+__all__ += _bilinear.__all__
+__all__ += _aipp.__all__
+__all__ += _transpose.__all__
+__all__ += _vector_copy.__all__

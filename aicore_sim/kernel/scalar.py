@@ -16,6 +16,8 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.errors import AlignmentError, OutOfBoundsError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import Op, Pipe, ScalarWork
 from aicore_sim.instructions.element_value import element_bytes
+from aicore_sim.instructions.offer import require_rows, wrong_type
+from aicore_sim.kernel.addresses import remember
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import CacheLine, DcciDst, MemDsbT
 from aicore_sim.kernel.program import Entry, Kind
@@ -152,6 +154,8 @@ def write_local(tensor: Any, index: int, value: Any) -> None:
     _check(rec, op, tensor, int(index), byte)
     raw = element_bytes("SetValue", value, tensor.dtype, "value")
     bits = tensor.dtype.bits
+    if bits == 64:
+        remember(rec, buffer, byte, value)
 
     def action(device: Device) -> None:
         if buffer.data is not None:
@@ -292,15 +296,14 @@ def _bypass(rec: Recorder, api: str, addr: Any) -> tuple[Op, Buffer, int]:
     dtype: DataType = addr.dtype
     names = _bypass_types(rec.card, api)
     if dtype.name not in names:
-        raise UnsupportedError(f"{api}: not for this element type or card", field="dtype", value=dtype.name,
-                               allowed=", ".join(names) or "none on this card", card=rec.card.name)  # fmt: skip
+        raise wrong_type(rec.card, api, "", dtype, names)
     op = _op(rec, api, "dcache_access", dtype.bits // 8)
     _check(rec, op, addr, 0, addr.offset)
     return op, addr.buffer, addr.offset
 
 
 def _bypass_types(card: Card, api: str) -> list[str]:
-    return [DataType(name).name for row in card.api(api) if row.supported for name in row.dtypes]
+    return [DataType(name).name for row in require_rows(api, card, api, None) for name in row.dtypes]
 
 
 def read_gm_by_pass_dcache(addr: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import CapacityError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import Pipe
+from aicore_sim.instructions.offer import both_names, require_rows, wrong_type
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import HardEvent, PipeID
 from aicore_sim.kernel.events import check_event_id, event_code, locks, named_pipe, pipes_of, plan
@@ -327,13 +328,13 @@ def release_mutex_id(id: int) -> None:
 def _set_atomic(api: str, operation: str, dtype: DataType) -> None:
     """Check the element type against the card and make `operation` the running one."""
     rec = current()
-    rows = rec.card.api(api)
-    if rows and not any(row.supported for row in rows):
-        raise UnsupportedError(f"{api}: not on this card", field="api", value=api, card=rec.card.name)
+    rows = require_rows(api, rec.card, api, None)
     names = sorted({name for row in rows for name in row.dtypes})
-    if not isinstance(dtype, DataType) or (names and dtype.api_name not in names):
-        raise UnsupportedError(f"{api}: element type", field="dtype", value=getattr(dtype, "name", dtype),
-                               allowed=", ".join(names), card=rec.card.name)  # fmt: skip
+    if not isinstance(dtype, DataType):
+        raise ParameterError(f"{both_names(api)} takes an element type", field="dtype", value=type(dtype).__name__,
+                             allowed=", ".join(names), card=rec.card.name)  # fmt: skip
+    if dtype.api_name not in names:
+        raise wrong_type(rec.card, api, "", dtype, names)
     rec.atomic = f"{operation}:{dtype.name}" if operation else ""
 
 

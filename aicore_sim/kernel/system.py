@@ -171,14 +171,15 @@ def trap() -> NoReturn:
 
 # ---- sticky state ---------------------------------------------------------------------------------------------------
 _STICKY = {
-    2201: ("mask_mode", "vector_mask", "load3d_boundary", "load3d_padding"), 3510: ("mask_mode",), 3002: ("load3d_padding",),
+    2201: ("mask_mode", "vector_mask", "load3d_boundary", "load3d_padding"),
+    3510: ("mask_mode", "deq_scale"), 3002: ("load3d_padding",),
 }  # fmt: skip
 """What InitSocState sets back, by architecture."""
 
 
 def init_soc_state() -> None:
     """InitSocState: atomics off on every card; A2, A3: mask mode normal, mask all ones, Load3D boundary and padding 0;
-    950: mask mode normal; 200I: padding 0 (spec 19.3).
+    950: mask mode normal, scale 1; 200I: padding 0 (spec 19.3).
     """
     rec = current()
     rec.atomic = ""

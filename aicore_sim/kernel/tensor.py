@@ -11,6 +11,7 @@ from typing import Any
 
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import AlignmentError, CapacityError, OutOfBoundsError, ParameterError, UnsupportedError
+from aicore_sim.kernel.addresses import LocalAddress
 from aicore_sim.kernel.context import current
 from aicore_sim.kernel.enums import CacheMode, CacheRwMode, TPosition
 from aicore_sim.memory import Buffer
@@ -226,9 +227,9 @@ class LocalTensor:
     def set_buffer_len(self, data_len: int) -> None:
         self.size = _whole(data_len, "data_len") * 8 // self.dtype.bits
 
-    def get_phy_addr(self, offset: int = 0) -> int:
+    def get_phy_addr(self, offset: int = 0) -> LocalAddress:
         """Byte address of element `offset` in its buffer."""
-        return self.offset + _bytes(_whole(offset, "offset"), self.dtype)
+        return LocalAddress(self.offset + _bytes(_whole(offset, "offset"), self.dtype), self.dtype)
 
     def get_position(self) -> TPosition:
         return self.position

@@ -177,7 +177,9 @@ def test_steps_cut_to_nothing_move_nothing() -> None:
 def test_950_only(card: str) -> None:
     stage = stage_of(card)
     bits = Load2DBitModeParam(m_step=1, k_step=1)
-    stage.refuses(lambda: load_data(stage["dst"], stage["src"], bits), UnsupportedError, "path")
+    error = stage.refuses(lambda: load_data(stage["dst"], stage["src"], bits), UnsupportedError, "params")
+    assert "Load2DBitModeParam" in error.message
+    assert error.allowed == "LoadData2DParams, LoadData3DParamsV2"
 
 
 def test_from_gm_there_is_none() -> None:
@@ -201,3 +203,18 @@ def test_squares_of_a_transposition() -> None:
     stage = stage_of(dtype="int8")
     bits = Load2DBitModeParam(m_step=3, k_step=1, dst_stride=2, if_transpose=True)
     stage.refuses(lambda: load_data(stage["dst"], stage["src"], bits), ParameterError, "m_step")
+
+
+def test_lost_bits_are_an_error_where_a_run_is_strict() -> None:
+    with pytest.warns(UserWarning, match="becomes 1"):
+        bits = Load2DBitModeParam(m_step=257, k_step=1, dst_stride=1)
+    stage = Stage("atlas_350", {"src": Place("A1", "half", noise(4096)), "dst": Place("A2", "half", 4096)}, strict=True)
+    error = stage.refuses(lambda: load_data(stage["dst"], stage["src"], bits), ParameterError, "m_step")
+    assert (error.value, error.allowed) == (257, "0..255")
+    bits.set_m_step(1)
+    stage.call(lambda: load_data(stage["dst"], stage["src"], bits))
+    with pytest.warns(UserWarning, match="becomes 0"):
+        bits.set_k_step(256)
+    bits.set_config0(1 << 32 | 1 << 40)
+    stage.call(lambda: load_data(stage["dst"], stage["src"], bits))
+    assert len(stage.ops) == 2

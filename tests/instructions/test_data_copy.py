@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import aicore_sim as asc
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import AiCoreError, AlignmentError, OutOfBoundsError, ParameterError, UnsupportedError
+from aicore_sim.instructions import bias_table
 from aicore_sim.instructions.base import GmTraffic, OnChip, Op, Pipe, VectorWork
 from aicore_sim.instructions.data_copy import DataCopyParams, build, build_count
 from aicore_sim.instructions.nd2nz import Nd2NzParams
@@ -133,6 +134,15 @@ def test_bias_table_counts_in_its_own_unit(name: str, unit: int) -> None:
     counted = build_count(24, FLOAT, "L1", "BT", card(name))
     assert counted is not None
     assert counted.nbytes == 96 // unit * unit
+
+
+@pytest.mark.parametrize(("name", "source", "destination"), [("atlas_a2", 288, 576), ("atlas_350", 160, 288)])
+def test_a_converting_copy_names_the_bytes_it_touches(name: str, source: int, destination: int) -> None:
+    """Two blocks of 2 units (64 B, on 350 32 B) of half with a gap of 1: twice as long in BT as in L1."""
+    op = bias_table.build(DataCopyParams(2, 2, 1, 1), DataType("half"), FLOAT, card(name))
+    assert op is not None
+    assert op.reads == ((1, 0, source),)
+    assert op.writes == ((0, 0, destination),)
 
 
 def test_odd_lengths_into_the_bias_table() -> None:

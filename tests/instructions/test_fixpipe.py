@@ -25,7 +25,7 @@ from aicore_sim.instructions.fixpipe import (
     build,
 )
 from aicore_sim.kernel.api_cube import fixpipe
-from aicore_sim.kernel.enums import CO2Layout, QuantModes, TPosition
+from aicore_sim.kernel.enums import ClipReluMode, CO2Layout, QuantModes, ReluMode, TPosition
 from aicore_sim.kernel.tensor import GlobalAddress, GlobalTensor, LocalTensor
 from tests.instructions.cube_setup import CARDS, apply_program, buffer, card, recording, run, up
 
@@ -356,15 +356,26 @@ def test_unknown_format() -> None:
     [
         (FixpipeParamsV220(16, 16, 16, 8), ND, "atlas_a2", "overlap"),
         (FixpipeParamsV220(32, 16, 16, 8), NZ, "atlas_a2", "overlap"),
+        (FixpipeParamsV220(32, 32, 2, 32), ND, "atlas_a2", "src_stride 2"),
         (FixpipeParamsV220(**BASE, deq_scalar=1), ND, "atlas_a2", "deq_scalar"),
         (FixpipeParamsV220(**BASE, nd_num=2), NZ, "atlas_a2", "nd_num"),
         (FixpipeParamsV220(16, 16, 16, 32), NZ, "atlas_350", "FixpipeParamsV220"),
-        (FixpipeParamsArch3510(**BASE, pre_relu_mode=1), ND, "atlas_350", "relu_en"),
+        (FixpipeParamsArch3510(**BASE, pre_relu_mode=ReluMode.NORMAL_RELU), ND, "atlas_350", "relu_en"),
+        (FixpipeParamsArch3510(**BASE, pre_clip_relu_mode=ClipReluMode.CLIP_RELU), ND, "atlas_350", "relu_en"),
     ],
 )
 def test_doubtful_calls_are_reported(params: Any, config: FixpipeConfig, name: str, text: str) -> None:
     op = op_for(params, config, FLOAT, name)
     assert any(text in warning for warning in op.warnings)
+
+
+def test_modes_that_say_nothing_are_silent() -> None:
+    params = FixpipeParamsArch3510(**BASE, pre_relu_mode=ReluMode.NO_RELU, pre_clip_relu_mode=ClipReluMode.NOCLIP_RELU)
+    assert op_for(params, ND, FLOAT, "atlas_350").warnings == ()
+
+
+def test_one_column_block_has_no_pitch_in_the_source() -> None:
+    assert op_for(FixpipeParamsV220(16, 32, 2, 16)).warnings == ()
 
 
 # ---- the API function -----------------------------------------------------------------------------------------------

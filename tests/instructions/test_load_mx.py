@@ -114,7 +114,7 @@ def test_call_errors() -> None:
 
 
 @pytest.mark.parametrize(("changed", "field"), [
-    ({"card": "atlas_a2", "scale": "int8", "dtype": "int8"}, "path"), ({"dtype": "half"}, "dtype"),
+    ({"card": "atlas_a2", "scale": "int8", "dtype": "int8"}, "params"), ({"dtype": "half"}, "dtype"),
     ({"dtype": "hifloat8"}, "dtype"), ({"scale": "uint8"}, "dtype"), ({"at": "GM"}, "src_mx"), ({"dst": "B1"}, "path"),
 ])  # fmt: skip
 def test_what_is_not_offered(changed: dict[str, str], field: str) -> None:

@@ -113,6 +113,16 @@ def test_first_struct_counts_squares_second_counts_fractals() -> None:
     assert moves("atlas_350", "int8", V2(2, 2, 1, 1)) == {0: (2, 3), 1: (2, 3), 2: (3, 4), 3: (3, 4)}
 
 
+@pytest.mark.parametrize(("dtype", "params", "shared"), [
+    ("int8", V2(1, 3, 1, 1), True), ("float", V2(0, 3, 1, 0, 2), True), ("int8", V2(0, 3, 2, 2, 0, 1), True),
+    ("int8", V2(0, 3, 2, 1), False), ("int8", V2(0, 2, 1, 1, 0, 1), False), ("int8", V2(0, 2, 0, 1), False),
+    ("int8", V2(0, 1, 1), False), ("half", V2(0, 3, 1), False), ("int8", V1(1, 3, 1, 1), False),
+])  # fmt: skip
+def test_squares_that_share_source_fractals_are_reported(dtype: str, params: Any, shared: bool) -> None:
+    stage = load("atlas_350", dtype, noise(20 * FRACTAL), 20, [(params, 0, 0)])
+    assert any("share some" in text for text in stage.warnings) == shared
+
+
 def test_gap_between_the_fractals_of_a_source_square() -> None:
     assert moves("atlas_350", "float", V2(1, 2, 1, 1, 0, 4)) == {0: (1, 6), 1: (1, 6), 2: (2, 7), 3: (2, 7)}
 
@@ -174,7 +184,7 @@ def test_fractals_written_twice_are_undefined() -> None:
 def test_950_has_no_path_into_l0a() -> None:
     stage = Stage("atlas_350", {"src": Place("A1", "half", noise(512)), "dst": Place("A2", "half", 512)})
     error = stage.refuses(lambda: load_data_with_transpose(stage["dst"], stage["src"], V1()), UnsupportedError, "path")
-    assert error.allowed == "L1-L0B"
+    assert error.allowed == "L1-L0B; load_data with LoadData2DParamsV2 and if_transpose"
 
 
 @pytest.mark.parametrize("card", ["atlas_a2", "atlas_a3", "atlas_200i"])

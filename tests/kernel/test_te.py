@@ -416,7 +416,7 @@ def test_a_vector_core_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("card", OTHERS)
-@pytest.mark.parametrize(("paths", "instead"), [(("A1", "A2"), "LoadData2DParams"), (("GM", "A1"), "data_copy")])
+@pytest.mark.parametrize(("paths", "instead"), [(("A1", "A2"), "load_data with LoadData2DParams"), (("GM", "A1"), "data_copy")])
 def test_other_cards_name_the_classic_call(card: str, paths: tuple[str, str], instead: str) -> None:
     stage = Stage(card, {"src": Place(paths[0], "half", noise(512)), "dst": Place(paths[1], "half", 512)})
     layout = te.make_nz_layout(HALF, 16, 16)
@@ -427,7 +427,9 @@ def test_other_cards_name_the_classic_call(card: str, paths: tuple[str, str], in
         te.copy(te.make_copy(operation()), te.make_tensor(dst, layout), te.make_tensor(src, layout))
 
     error = stage.refuses(body, UnsupportedError, "api")
-    assert error.card == card and instead in str(error)
+    if card == "atlas_200i":  # it has no data_copy into L1
+        instead = "load_data with LoadData2DParams"
+    assert error.card == card and instead in str(error.allowed)
 
 
 def refused(src: tuple[str, Any], dst: tuple[str, Any], error: type, field: str, operation: Any = None,

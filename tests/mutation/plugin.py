@@ -3,7 +3,8 @@
     AICORE_SIM_MUTANT=aicore_sim.instructions.nd2nz:253:swap pytest -p tests.mutation.plugin ...
 
 The call on that line that describes a movement gets its strides swapped, its offset shifted, or is dropped. A mutant that
-never changed anything while the tests ran is no mutant: the file AICORE_SIM_MUTANT_MARK is made when it did.
+never changed anything while the tests ran is no mutant: the file AICORE_SIM_MUTANT_MARK is made when the call is reached, and
+filled when the fault changed what it gave.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ def mutant(kind: str, mark: Path | None) -> Any:
     """The function that stands in for the call."""
 
     def call(name: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+        if mark is not None and not mark.exists():
+            mark.touch()
         right = function(*args, **kwargs)
         offset, strides = CALLS[name]
         changed = list(args)
@@ -79,7 +82,7 @@ def mutant(kind: str, mark: Path | None) -> Any:
             changed[offset] = args[offset] + (step if args[offset] < step else -step)
             wrong = function(*changed, **kwargs)
         if mark is not None and (isinstance(right, np.ndarray) or wrong != right):
-            mark.touch()
+            mark.write_text("changed")
         return wrong
 
     return call

@@ -392,3 +392,17 @@ def test_one_wrong_slice(side: str, dim: int, change: dict[str, Any], field: str
 def test_lists_that_do_not_fit(args: tuple[Any, ...], error: type[AiCoreError], field: str) -> None:
     stage = Stage("atlas_a2", {"src": Place("GM", "float", noise(4096)), "dst": Place("VECIN", "float", 1024)})
     stage.refuses(lambda: asc.data_copy(stage["dst"], stage["src"], *args), error, field)
+
+
+@pytest.mark.parametrize(("src", "dst"), [("VECIN", "A1"), ("A1", "VECIN")])
+def test_zero_between_ub_and_l1_moves_nothing_on_hardware(src: str, dst: str) -> None:
+    """The page excludes it and the call is refused; the bits of the field do not."""
+    places = {"src": Place(src, "half", noise(128)), "dst": Place(dst, "half", 128)}
+    copy = asc.data_copy if dst == "A1" else asc.data_copy_l1_to_ub
+    for params, field in ((asc.DataCopyParams(0, 2), "block_count"), (asc.DataCopyParams(2, 0), "block_len"), (5, "count")):
+        plain, stage = Stage("atlas_350", places), Stage("atlas_350", places, wrap="hardware")
+        plain.refuses(lambda at=plain, params=params: copy(at["dst"], at["src"], params), ParameterError, field)
+        before = stage.snapshot()
+        stage.call(lambda at=stage, params=params: copy(at["dst"], at["src"], params))
+        assert stage.snapshot() == before
+        assert any("moves nothing" in text for text in stage.warnings)

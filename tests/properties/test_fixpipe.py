@@ -458,7 +458,7 @@ def test_one_wrong_field_of_a_copy(card: str, out: str, kind: str, params: Any, 
 
 
 @pytest.mark.parametrize(("field", "value", "kept"), [
-    ("n_size", 65536 + 32, 32), ("m_size", 65536 + 16, 16), ("src_stride", 2**16 + 16, 16)
+    ("n_size", 65536 + 32, 32), ("n_size", 4096 + 32, 32), ("m_size", 65536 + 16, 16), ("src_stride", 2**16 + 16, 16)
 ])  # fmt: skip
 def test_fields_lose_their_high_bits_where_hardware_is_imitated(field: str, value: int, kept: int) -> None:
     stage = Stage("atlas_a2", {"src": Place("CO1", "float", np.arange(512, dtype=np.float32)), "dst": Place("GM", "float", 2048)},

@@ -24,7 +24,8 @@ A_TYPES = {
 A_TYPES |= {"atlas_a3": A_TYPES["atlas_a2"], "atlas_200i": A_TYPES["atlas_a2"]}
 WIDE = ("half", "bfloat16", "int32", "uint32", "float")
 RESTS = {4: (8, 16, 32), 8: (4, 8, 16), 16: (4, 8), 32: (4,)}
-PAD_WORDS = {"half": 0x4000, "bfloat16": 0x4000, "float": 0x40000000, "fp8_e5m2": 0x40, "fp8_e4m3fn": 0x40}
+PAD_WORDS = {"half": 0x4000, "bfloat16": 0x4000, "float": 0x40000000, "fp8_e5m2": 0x40, "fp8_e4m3fn": 0x40,
+             "hifloat8": 0x10}  # fmt: skip
 """2 in each type whose words are not the number itself."""
 
 

@@ -279,13 +279,31 @@ def test_the_pitch_of_matrices_in_sixteen_bits(form: str) -> None:
     places = {"src": Place("GM", "half", noise(2048)), "dst": Place("A1", "half", 128)}
     stage = Stage("atlas_350", places)
     stage.refuses(lambda: asc.data_copy(stage["dst"], stage["src"], params), ParameterError, "dst_nz_matrix_stride")
-    stage = Stage("atlas_350", places, quirks="nd2nz-matrix-pitch-16-bit")
-    picture = Picture(stage)
-    for i in range(2):
-        for d in range(16):
-            picture.copy(i * 32 + 2 * d, (i * 64 + d * (4 if form == "dn" else 1)) * 2, 2)
+    for reading in ({"quirks": "nd2nz-matrix-pitch-16-bit"}, {"wrap": "hardware"}):
+        stage = Stage("atlas_350", places, **reading)
+        picture = Picture(stage)
+        for i in range(2):
+            for d in range(16):
+                picture.copy(i * 32 + 2 * d, (i * 64 + d * (4 if form == "dn" else 1)) * 2, 2)
+        stage.call(lambda stage=stage: asc.data_copy(stage["dst"], stage["src"], params))
+        picture.check(stage)
+        assert any("16 bits" in text for text in stage.warnings)
+
+
+@PROPERTY
+@given(st.sampled_from(["nd", "dn", "ub"]), *(st.integers(lo, hi) for lo, hi in ((1, 3), (1, 8), (1, 40), (1, 9), (1, 3), (0, 9))))
+def test_blocks_on_one_place_are_reported(
+    form: str, num: int, n: int, d: int, c0_stride: int, n_stride: int, pitch: int
+) -> None:
+    """A warning exactly where two blocks of 32 B have one place; pitch in blocks."""
+    pitch += form == "ub"  # into UB the page starts at 1
+    values = (num, n, d, 400, 40, c0_stride, n_stride, pitch * 16)
+    params = asc.Dn2NzParams(*values) if form == "dn" else asc.Nd2NzParams(*values)
+    places = [i * pitch + c * c0_stride + r * n_stride for i in range(num) for c in range(-(-d // 16)) for r in range(n)]
+    stage = Stage("atlas_350", {"src": Place("GM", "half", noise(8192)), "dst": Place("VECIN" if form == "ub" else "A1",
+                                                                                      "half", 4096)})  # fmt: skip
     stage.call(lambda: asc.data_copy(stage["dst"], stage["src"], params))
-    picture.check(stage)
+    assert any("overlap" in text for text in stage.warnings) == (len(set(places)) < len(places))
 
 
 def test_fields_wrap_in_their_words() -> None:
@@ -295,7 +313,10 @@ def test_fields_wrap_in_their_words() -> None:
     wide.call(lambda: asc.data_copy(wide["dst"], wide["src"], replace(ND, n_value=ND.n_value + 65536, src_d_value=65536 + 16)))
     assert plain.bytes("dst").tobytes() == wide.bytes("dst").tobytes()
     assert sum("bits and becomes" in text for text in wide.warnings) == 2
-    wide.refuses(lambda: asc.data_copy(wide["dst"], wide["src"], replace(ND, nd_num=4096)), ParameterError, "nd_num")
+    for field, value in (("nd_num", 4096), ("n_value", 40000)):
+        # They fit their 16 bits: nothing is cut, the page still excludes them.
+        wide.refuses(lambda field=field, value=value: asc.data_copy(wide["dst"], wide["src"], replace(ND, **{field: value})),
+                     ParameterError, field)  # fmt: skip
 
 
 @pytest.mark.parametrize(("mode", "noted"), [("CACHE_MODE_NORMAL", False), ("CACHE_MODE_DISABLE", False),

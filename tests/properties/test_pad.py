@@ -218,8 +218,8 @@ def test_addresses(f: dict[str, Any]) -> None:
 
 # ---- UB to L1 -------------------------------------------------------------------------------------------------------
 @PROPERTY
-@given(st.sampled_from(["int8", "half", "float"]), st.integers(1, 6), st.integers(1, 40), st.integers(0, 2), st.integers(0, 20),
-       st.integers(0, 2), st.integers(1, 2))  # fmt: skip
+@given(st.sampled_from(["int8", "half", "float", "int64"]), st.integers(1, 6), st.integers(1, 40), st.integers(0, 2),
+       st.integers(0, 20), st.integers(0, 2), st.integers(1, 2))  # fmt: skip
 def test_rows_of_ub_into_nz_of_l1(
     dtype: str, rows: int, columns: int, src_gap: int, dst_gap: int, c0_more: int, n_stride: int
 ) -> None:
@@ -286,3 +286,63 @@ def test_values_lose_the_bits_that_their_field_has_no_room_for(card: str) -> Non
     stage.call(lambda: asc.data_copy_pad(stage["dst"], stage["src"], asc.DataCopyExtParams(4096 + 1, 2**21 + 32), pad))
     picture.check(stage)
     assert sum("bits and becomes" in text for text in stage.warnings) == 2
+
+
+@PROPERTY
+@given(st.integers(1, 3), st.integers(0, 40), st.integers(1, 2**12))
+def test_source_strides_of_950_wrap_from_start_to_start(length: int, stride: int, turns: int) -> None:
+    """The instruction holds blockLen + srcStride in 40 bits, so whole turns of 2^40 do not show."""
+    nbytes = 16 * length
+    places = {"src": Place("GM", "int8", noise(256)), "dst": Place("VECIN", "int8", 256)}
+    pad = asc.DataCopyPadExtParams(DataType("int8"), False, 0, 0, 0)
+    far, back = stride + turns * 2**40, stride - turns * 2**40
+    for given_stride in (far, back):
+        params = asc.DataCopyExtParams(3, nbytes, given_stride)
+        refusing, stage = Stage("atlas_350", places), Stage("atlas_350", places, wrap="hardware")
+        refusing.refuses(lambda params=params, at=refusing: asc.data_copy_pad(at["dst"], at["src"], params, pad),
+                         ParameterError, "src_stride")  # fmt: skip
+        stage.call(lambda params=params, at=stage: asc.data_copy_pad(at["dst"], at["src"], params, pad))
+        picture = Picture(stage)
+        for b in range(3):
+            picture.put(b * up(nbytes), stage.bytes("src")[b * (nbytes + stride) :][:1].tobytes() * up(nbytes))
+            picture.copy(b * up(nbytes), b * (nbytes + stride), nbytes)
+        picture.check(stage)
+        assert any("40 bits" in text for text in stage.warnings)
+
+
+@PROPERTY
+@given(st.sampled_from(CARDS), st.sampled_from(["int8", "uint8", "int16", "uint16", "int32", "uint32"]), st.integers())
+def test_padding_values_keep_the_bits_of_their_type(card: str, dtype: str, value: int) -> None:
+    size = DataType(dtype).sizeof()
+    element = (value % 256**size).to_bytes(size, "little")
+    fits = int.from_bytes(element, "little", signed=dtype.startswith("int")) == value
+    places = {"src": Place("GM", dtype, noise(64)), "dst": Place("VECIN", dtype, 128)}
+    stage = Stage(card, places, wrap="hardware")
+    picture = Picture(stage)
+    picture.put(0, element * (64 // size))
+    picture.copy(size, 0, 28)
+    picture.put(64, element * (32 // size))  # the register keeps what the first call put there
+    picture.copy(64, 0, 28)
+    pad = asc.DataCopyPadExtParams(DataType(dtype), True, 1, 32 // size, value)
+    off = asc.DataCopyPadExtParams(DataType(dtype))
+    block = asc.DataCopyExtParams(1, 28)
+    stage.call(lambda: asc.data_copy_pad(stage["dst"], stage["src"], block, pad),
+               lambda: asc.data_copy_pad(stage["dst"][64 // size], stage["src"], block, off))  # fmt: skip
+    picture.check(stage)
+    assert any("becomes" in text for text in stage.warnings) != fits
+    if not fits:
+        plain = Stage(card, places)
+        plain.refuses(lambda: asc.data_copy_pad(plain["dst"], plain["src"], block, pad), ParameterError, "padding_value")
+
+
+def test_zero_lengths_into_l1_move_nothing_on_hardware() -> None:
+    places = {"src": Place("GM", "half", noise(128)), "dst": Place("A1", "half", 128)}
+    pad = asc.DataCopyPadExtParams(DataType("half"))
+    for params, field in ((asc.DataCopyExtParams(0, 32), "block_count"), (asc.DataCopyExtParams(2, 0), "block_len")):
+        plain, stage = Stage("atlas_350", places), Stage("atlas_350", places, wrap="hardware")
+        plain.refuses(lambda at=plain, params=params: asc.data_copy_pad(at["dst"], at["src"], params, pad),
+                      ParameterError, field)  # fmt: skip
+        before = stage.snapshot()
+        stage.call(lambda at=stage, params=params: asc.data_copy_pad(at["dst"], at["src"], params, pad))
+        assert stage.snapshot() == before
+        assert any("moves nothing" in text for text in stage.warnings)

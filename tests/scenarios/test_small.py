@@ -16,7 +16,8 @@ from tests.scenarios.running import CARDS, rows, scenario
 SMALL: dict[str, dict[str, Any]] = {
     "hello": {}, "nddma_pad": {}, "dma_latency": {"bytes": 64}, "load_stream": {"count": 3}, "mmad_stream": {"count": 2},
     "add": {"rows": 4, "cols": 64, "tile": 64, "blocks": 2}, "mix_gemm_add": {"tiles": 2, "blocks": 1},
-    "te_copy": {}, "data_copy": {"M": 8, "N": 64, "tileM": 2, "tileN": 32, "blocks": 2},
+    "te_copy": {}, "bit_mode": {}, "dn2nz": {}, "load_transpose": {}, "nddma_moves": {}, "same_movement": {},
+    "data_copy": {"M": 8, "N": 64, "tileM": 2, "tileN": 32, "blocks": 2},
 }  # fmt: skip
 
 

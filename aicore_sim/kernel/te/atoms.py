@@ -54,12 +54,6 @@ _PATHS: dict[type, tuple[tuple[str, str], ...]] = {
     CopyL12L0B: (("L1", "L0B"),),
     CopyGM2L1: (("GM", "L1"),),
 }
-_CLASSIC = {
-    "GM": "data_copy with DataCopyParams or Nd2NzParams",
-    "L1": "load_data with LoadData2DParams",
-}
-
-
 @dataclass(frozen=True)
 class LoadDataTrait:
     """`transposed` is computed from the layouts; setting it changes nothing."""
@@ -233,7 +227,7 @@ def _plan(rec: Recorder, traits: CopyTraits, dst: Tensor, src: Tensor, coord: An
     source, target = src.location.value, dst.location.value
     variant = f"Tensor API, {source} to {target}"
     paths = _PATHS[type(traits.operation)]
-    check_offer(card, "Copy", f"Tensor API, {paths[0][0]} to {paths[0][1]}", None, _CLASSIC[paths[0][0]])
+    check_offer(card, "Copy", f"Tensor API, {paths[0][0]} to {paths[0][1]}", None)
     if (source, target) not in paths:
         raise UnsupportedError(f"{type(traits.operation).__name__} does not copy from {source} to {target}",
                                field="path", value=f"{source}-{target}",
