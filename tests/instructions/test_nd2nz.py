@@ -18,6 +18,7 @@ from aicore_sim.instructions.nd2nz import Dn2NzParams, Nd2NzParams, build_dn, bu
 from aicore_sim.kernel.api_copy import data_copy
 from aicore_sim.layouts import to_layout
 from tests.instructions.copy_helpers import Tensor, card, changed, noise, perform, recording
+from tests.stage import Place, Stage
 
 Params = Nd2NzParams | Dn2NzParams
 PLAIN = Nd2NzParams(1, 16, 23, 0, 32, 16, 1, 0)
@@ -255,6 +256,14 @@ def test_small_c0_packs_rows_of_four(params: Params) -> None:
         place = n * 5 + d if isinstance(params, Nd2NzParams) else d * 5 + n
         assert rows[i, n, d] == (30 * i + place if d < 3 else 0)
     assert np.array_equal(defined.reshape(2, 4, 8).all(axis=2), [[True, True, True, False]] * 2)
+
+
+def test_the_end_of_small_c0_becomes_zero_but_nothing_to_rely_on() -> None:
+    """Three rows of four half are 24 B: bytes 24 to 31 become zero and undefined whatever was there, the next ones stay."""
+    stage = Stage("atlas_350", {"src": Place("GM", "half", noise(18)), "dst": Place("A1", "half", np.full(64, 7, np.uint8))})
+    stage.call(lambda: data_copy(stage["dst"], stage["src"], Nd2NzParams(1, 3, 3, 0, 3, 0, 0, 0), enable_small_c0=True))
+    assert stage.bytes("dst")[24:].tolist() == [0] * 8 + [7] * 32
+    assert np.flatnonzero(~stage.defined("dst")).tolist() == list(range(24, 32))
 
 
 def test_small_c0_limits() -> None:
