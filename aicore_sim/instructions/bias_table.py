@@ -18,7 +18,6 @@ from aicore_sim.instructions.base import OnChip, Op, Pipe, describe, taken
 from aicore_sim.instructions.data_copy import API, DataCopyParams, route, units
 from aicore_sim.instructions.offer import both_names, require_rows
 from aicore_sim.memory import Buffer
-from aicore_sim.transfer import Transfer, strided_copy
 
 WIDER = 2
 """Bytes written for each byte read."""
@@ -56,13 +55,11 @@ def build(params: DataCopyParams | int, src: DataType, dst: DataType, card: Card
     if count == 0 or length == 0:
         return None
     effect = BiasEffect(count, length, length + src_gap, WIDER * length + dst_gap, src)
-    read = Transfer(strided_copy(length, (count,), 0, (effect.src_pitch,), 0, (length,)))
-    written = Transfer(strided_copy(WIDER * length, (count,), 0, (0,), 0, (effect.dst_pitch,)))
-    nbytes = WIDER * count * length
+    nbytes, apart = WIDER * count * length, count - 1
     return Op(
         API, Pipe.MTE1, OnChip(PATH, API, nbytes), path=PATH, nbytes=nbytes, effect=effect,
-        reads=((1, *read.src_range),), writes=((0, *written.dst_range),), aligns=ALIGNS,
-        detail=f"{detail} {src.name} to {dst.name}", warnings=warnings,
+        reads=((1, 0, apart * effect.src_pitch + length),), writes=((0, 0, apart * effect.dst_pitch + WIDER * length),),
+        aligns=ALIGNS, detail=f"{detail} {src.name} to {dst.name}", warnings=warnings,
     )  # fmt: skip
 
 
