@@ -24,7 +24,7 @@ from tests.properties.profile import PROPERTY
 from tests.stage import CARDS, Place, Stage, noise
 
 F = 512
-FRACTALS = 40
+FRACTALS = 48
 """Fractals of the source and of the destination."""
 WIDE = ("uint8", "int8", "uint16", "int16", "half", "bfloat16", "uint32", "int32", "float")
 NEW = ("fp4x2_e2m1", "fp4x2_e1m2", "uint8", "int8", "hifloat8", "fp8_e5m2", "fp8_e4m3fn", "half", "bfloat16", "float",
