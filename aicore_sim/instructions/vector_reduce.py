@@ -171,10 +171,14 @@ def _raw(results: Array) -> Bytes:
     return found
 
 
+def _always(mask: Bools) -> Bools:
+    """The one result of a repeat is written whatever the mask leaves in it."""
+    return np.ones(1, np.bool_)
+
+
 def _whole(kind: str, order: int, dst: DataType, src: DataType, card: Card) -> _Shape:
     lanes = REPEAT_BYTES * 8 // src.bits
     fill = neutral(kind, src)
-    kept = lambda mask: np.ones(1, np.bool_)  # noqa: E731
     width = "half" if src.bits == 16 else "float"
     if kind == "sum":
 
@@ -183,7 +187,7 @@ def _whole(kind: str, order: int, dst: DataType, src: DataType, card: Card) -> _
             return _raw(total[:, None]), _all_known(known, mask, lanes, 1)
 
         size = dst.bits // 8
-        return _Shape(1, size, size, size, add_up, kept, f"reducerepeat_{width}")
+        return _Shape(1, size, size, size, add_up, _always, f"reducerepeat_{width}")
     if card.npu_arch == 3002 and order not in (VALUE_INDEX, ONLY_VALUE):
         raise ParameterError("ReduceRepeat: this card has no such order", field="order", value=order,
                              allowed="ORDER_VALUE_INDEX, ORDER_ONLY_VALUE", card=card.name)  # fmt: skip
@@ -201,7 +205,7 @@ def _whole(kind: str, order: int, dst: DataType, src: DataType, card: Card) -> _
 
     single = src.bits // 8
     size = {VALUE_INDEX: 2 * single, INDEX_VALUE: 2 * single, ONLY_VALUE: single, ONLY_INDEX: 4}[order]
-    return _Shape(1, size, size, size, pick, kept, f"reducerepeat_{width}")
+    return _Shape(1, size, size, size, pick, _always, f"reducerepeat_{width}")
 
 
 def _blocks(kind: str, dst: DataType, card: Card) -> _Shape:
@@ -230,9 +234,10 @@ def _blocks(kind: str, dst: DataType, card: Card) -> _Shape:
 def _pairs(dst: DataType, card: Card) -> _Shape:
     lanes, size = REPEAT_BYTES * 8 // dst.bits, dst.bits // 8
     groups = lanes // 2
+    zero = neutral("sum", dst)
 
     def each(values: Array, mask: Bools, known: Bools) -> Result:
-        grid = _filled(values, mask, lanes, dst.np_dtype.type(0)).reshape(len(values), groups, 2)  # type: ignore[union-attr]
+        grid = _filled(values, mask, lanes, zero).reshape(len(values), groups, 2)
         return _raw(tree_sum(grid)), _all_known(known, mask, lanes, groups)
 
     def kept(mask: Bools) -> Bools:
