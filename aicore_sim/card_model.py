@@ -177,6 +177,12 @@ class GmPath(Table):
     note: str = ""
 
 
+class L1Ports(Table):
+    """What readers and writers of L1 take from each other (section 4)."""
+
+    read_share: Number  # What is left of the rates into L0A and L0B while a transfer from GM fills L1
+
+
 class Load3d(Table):
     """Img2col rate (section 5): numerator / (stride_factor * s + offset + (n if n > 1 else 0)), at least floor.
 
@@ -211,13 +217,17 @@ class L2(Table):
     write_allocate: Flag
     read_rate: Number
     write_rate: Number
-    same_address_factor: Number  # Fraction of the rate left when all cores read one address at a time
+    same_line_cost: Number  # What a line costs the rate when several cores ask for it at the same time; 1: nothing more
+    same_line_window: Number  # Within so many cycles of each other they do
+    bypass_write_share: Number  # Bytes of the write rate that a byte takes which is read past L2
 
 
 class Hbm(Table):
     """Memory behind L2 (section 11.4); the nominal rate belongs to the SoC (`memory_rate`)."""
 
     attainable: Number
+    run_cost: Number  # Bytes of its time that every stretch of missed bytes takes besides its own
+    write_cost: Number  # What a byte written takes of the rate, a byte read taking 1: turning the bus round costs time
     shared_read_write: Flag
     access_bytes: Number
 
@@ -397,6 +407,7 @@ class CardFile(Table):
     positions: dict[str, str]
     layout: dict[Literal["L0A", "L0B", "L0C", "L1"], Literal["ZZ", "NZ", "ZN"]]
     paths: dict[str, OnChipPath]
+    l1: L1Ports
     load3d: Load3d
     gm: dict[str, GmPath]
     l2: L2

@@ -64,9 +64,11 @@ class Run:
 
     @property
     def launch_us(self) -> float:
-        """Scheduling, start and completion around the cores' own time (spec hardware.md 14)."""
-        value = self.card.value
-        return value("launch.base_us") + value("launch.per_block_us") * len(self.columns.cores)
+        """What a launch costs around the run: the first block's start and the completion (spec hardware.md 14).
+
+        The starts of the other blocks, one after another, are part of the run.
+        """
+        return self.card.value("launch.base_us") + self.card.value("launch.per_block_us")
 
     @property
     def time_us(self) -> float:

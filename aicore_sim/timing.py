@@ -17,6 +17,7 @@ from aicore_sim.instructions.base import (
     GmTraffic,
     OnChip,
     Op,
+    Pipe,
     ScalarWork,
     VectorWork,
 )
@@ -43,7 +44,8 @@ class Timing:
 
     def __init__(self, card: Card) -> None:
         self.card = card
-        self._gm: dict[int, tuple[GmTraffic, dict[int, int]]] = {}
+        self._gm: dict[int, tuple[GmTraffic, dict[int | tuple[int, int], int]]] = {}
+        self._pace: dict[str, float] = {}
         self.issue = ticks(card.value("scalar.issue"))
         self.set_flag = ticks(card.value("sync.set_flag"))
         self.wait_flag = ticks(card.value("sync.wait_flag"))
@@ -53,6 +55,8 @@ class Timing:
         self.cross_wait = ticks(card.value("sync.cross_core_wait")) if card.has("sync.cross_core_wait") else 0
         self.sync_all = ticks(card.value("sync.sync_all")) if card.has("sync.sync_all") else 0
         self.core_start = ticks(card.value("launch.core_start_cycles"))
+        self.block_start = ticks(card.value("launch.per_block_us") * card.clock_mhz)
+        """Between the starts of two blocks."""
         self.dcache_miss = ticks(card.value("scalar.dcache_miss"))
 
     def price(self, op: Op) -> None:
@@ -60,6 +64,9 @@ class Timing:
         cost = op.cost
         if isinstance(cost, OnChip):
             op.occupy, op.latency = self._on_chip(cost)
+            if op.pipe is Pipe.MTE1 and cost.path in ("L1-L0A", "L1-L0B"):
+                head = ticks(self.card.path_number(cost.path, "occupancy_head", cost.api))
+                op.beside = round((op.occupy - head) * (1.0 / self.card.value("l1.read_share") - 1.0))
         elif isinstance(cost, CubeWork):
             op.occupy, op.latency = self._cube(cost, op.accumulates)
         elif isinstance(cost, VectorWork):
@@ -134,29 +141,48 @@ class Timing:
         key = _SCALAR_KEYS.get(cost.key, cost.key)
         return ticks(self.card.value(key)) if self.card.has(key) else self.issue
 
-    def gm_private(self, cost: GmTraffic, runs: int) -> int:
-        """Ticks that a transfer in `runs` contiguous runs takes through the core's own port, with nobody else about."""
+    def gm_private(self, cost: GmTraffic, runs: int, uneven: int = 0) -> int:
+        """Ticks that a transfer in `runs` contiguous runs takes through the core's own port, with nobody else about.
+
+        `uneven` of the runs start off the 32 B grain of a destination block.
+        """
         # By identity: an Op keeps its cost key for its life, and hashing the key would cost more than the sum.
         known = self._gm.get(id(cost))
         if known is None:
             known = self._gm[id(cost)] = (cost, {})
-        found = known[1].get(runs)
+        key = (runs, uneven) if uneven else runs
+        found = known[1].get(key)
         if found is None:
-            rate, head, row = self._gm_figures(cost)
+            rate, head, row, slow = self._gm_figures(cost)
             cycles = cost.nbytes / rate
-            cycles = max(cycles, runs * row) if cost.layout == "nddma" else cycles + head + runs * row
-            found = known[1][runs] = round(cycles * TICKS_PER_CYCLE) or 1
+            if cost.layout == "nddma":
+                cycles = max(cycles, runs * row)
+            else:
+                cycles += head + runs * row
+                if slow and uneven:
+                    # A row that starts off the grain is cut into narrow pieces from its start on (spec hardware.md 11.3).
+                    cycles += cost.nbytes * uneven / runs * max(1 / slow - 1 / rate, 0.0)
+            found = known[1][key] = round(cycles * TICKS_PER_CYCLE) or 1
         return found
 
-    def _gm_figures(self, cost: GmTraffic) -> tuple[float, float, float]:
-        """(bytes per cycle, head, cycles per run) of a GM path for one layout and result type."""
+    def gm_pace(self, cost: GmTraffic) -> float:
+        """Ticks between two bytes of a transfer at the rate of its port."""
+        found = self._pace.get(cost.path)
+        if found is None:
+            found = self._pace[cost.path] = TICKS_PER_CYCLE / self.card.value(f"gm.{cost.path}.port_rate")
+        return found
+
+    def _gm_figures(self, cost: GmTraffic) -> tuple[float, float, float, float]:
+        """(bytes per cycle, head, cycles per run, bytes per cycle of rows off the grain or 0) of a GM path for one layout
+        and result type."""
         value, key = self.card.value, f"gm.{cost.path}"
         rate = value(f"{key}.port_rate")
         out = f"fixpipe.rates.{cost.path}.{cost.out_type}"
         if cost.out_type and self.card.has(out):
             rate = min(rate, value(out))
         if cost.layout == "nddma":
-            return min(rate, value("nddma.gather_rate")), 0.0, value("nddma.run_head")
+            return min(rate, value("nddma.gather_rate")), 0.0, value("nddma.run_head"), 0.0
         if cost.layout == "nd2nz" and self.card.has(f"{key}.nd2nz_head"):
-            return rate, value(f"{key}.nd2nz_head"), value(f"{key}.nd2nz_row")
-        return rate, 0.0, value(f"{key}.row")
+            slow = f"{key}.nd2nz_unaligned_rate"
+            return rate, value(f"{key}.nd2nz_head"), value(f"{key}.nd2nz_row"), value(slow) if self.card.has(slow) else 0.0
+        return rate, 0.0, value(f"{key}.row"), 0.0

@@ -101,12 +101,15 @@ class Trace:
             # float64 sums of integers are exact up to 2**53 ticks, far above any run
             np.add(total, np.bincount(where, weights=ticks, minlength=total.size), out=total)
 
-        add(cell + c.issue_cause, self._rows.issued - self._rows.previous)
-        add(cell + c.cause, c.start - self._rows.issued)
+        early, late, inside = self._rows.draining
+        add(cell + c.issue_cause, self._rows.issued - self._rows.previous - early)
+        add(cell + c.cause, c.start - self._rows.issued - late)
         own = c.free - c.start - self._rows.limited
         if own.size and own.min() < 0:
             raise ValueError(f"row {int(own.argmin())} was limited for longer than it was in progress")
-        add(cell + BASE_CAUSE[c.kind], own)
+        add(cell + BASE_CAUSE[c.kind], own - inside)
+        add(cell + int(Cause.BUSY), early + late + inside)
+        np.add(total.reshape(lanes, N_CAUSES)[:, Cause.BUSY], self._rows.tail, out=total.reshape(lanes, N_CAUSES)[:, Cause.BUSY])
         del own
         flagged = np.flatnonzero(c.unit_flag)
         add(cell[flagged] + int(Cause.UNIT_FLAG), c.unit_flag[flagged])

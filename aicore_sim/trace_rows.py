@@ -118,6 +118,51 @@ class Rows:
         return np.minimum(np.maximum(self.columns.issue, self.previous), self.columns.start)
 
     @cached_property
+    def _done(self) -> tuple[Ints, Ints]:
+        """(per row: tick by which everything the lane executed before it is complete; per lane: the same for all of it)."""
+        c, order = self.columns, self.order
+        ends = np.where(IS_WORK[c.kind[order]], c.end[order], 0)
+        lane = self.lane[order].astype(np.int64)
+        # Lanes one above the other, so that one running maximum serves them all.
+        step = np.int64(c.length + 1)
+        running = np.maximum.accumulate(ends + lane * step) if ends.size else ends
+        before = np.empty_like(running)
+        before[1:] = running[:-1]
+        starts = np.concatenate(([0], self.lane_ends[:-1]))
+        used = starts < self.lane_ends
+        before[starts[used]] = 0
+        done = np.empty_like(running)
+        done[order] = before - lane * step
+        last = np.zeros(self.n_lanes, np.int64)
+        last[used] = running[self.lane_ends[used] - 1] - np.flatnonzero(used) * step
+        return done, last
+
+    @cached_property
+    def draining(self) -> tuple[Ints, Ints, Ints]:
+        """Ticks of each row's gap before its issue, of the rest of the gap, and of a flag or barrier row itself, in which an
+        earlier instruction of the lane is not complete: the pipe has it in progress, whatever it waits for."""
+        c = self.columns
+        done = np.where(c.pipe == Pipe.S, 0, self._done[0])
+
+        def within(first: Ints, last: Ints) -> Ints:
+            ticks: Ints = np.clip(done - first, 0, last - first)
+            return ticks
+
+        idle = np.where(IS_WORK[c.kind], c.start, c.free)
+        return within(self.previous, self.issued), within(self.issued, c.start), within(c.start, idle)
+
+    @cached_property
+    def tail(self) -> Ints:
+        """Per lane: ticks from its last `free` to the completion of all it executed."""
+        c, order = self.columns, self.order
+        free = np.zeros(self.n_lanes, np.int64)
+        used = np.diff(self.lane_ends, prepend=0) > 0
+        free[used] = c.free[order][self.lane_ends[used] - 1]
+        late: Ints = np.maximum(self._done[1] - free, 0)
+        late[Pipe.S :: N_PIPES] = 0
+        return late
+
+    @cached_property
     def limited(self) -> Ints:
         """Ticks of [start, free) lost to bandwidth and unit flags."""
         limited = self.columns.unit_flag.copy()

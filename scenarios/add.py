@@ -32,6 +32,8 @@ class Parameters:
     bank_offset: bool = param(False, "put x and y of a tile into different UB bank groups")
     blocks: int = param(0, "vector cores; 0: all of the card")
     style: str = param("flags", "how the order is kept", ("flags", "queue"))
+    next_load: str = param("auto", "one set of tiles: when the next load begins; auto: behind the store on several cores",
+                           ("auto", "behind_add", "behind_store"))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,9 @@ def inputs(x: Any, y: Any, z: Any, start: int, hint: Any) -> tuple[Any, Any, Any
 @asc.jit
 def add_with_flags(
     x: asc.GlobalAddress, y: asc.GlobalAddress, z: asc.GlobalAddress, rows: asc.ConstExpr[int], cols: asc.ConstExpr[int],
-    tile: asc.ConstExpr[int], layout: asc.ConstExpr, hint: asc.ConstExpr,
+    tile: asc.ConstExpr[int], layout: asc.ConstExpr, hint: asc.ConstExpr, serial: asc.ConstExpr[bool],
 ) -> None:  # fmt: skip
-    """The event chain on fixed addresses. Event id = number of the buffer set."""
+    """The event chain on fixed addresses. Event id = number of the buffer set. `serial`: loads wait for the last store."""
     start, count = own_range(rows, cols)
     x_gm, y_gm, z_gm = inputs(x, y, z, start, hint)
     sets = len(layout.x)
@@ -100,6 +102,8 @@ def add_with_flags(
         at, k = step * tile, step % sets
         if double or step > 0:
             asc.wait_flag(asc.HardEvent.V_MTE2, k)  # the inputs of this set have been used
+        if serial and step > 0:
+            asc.wait_flag(asc.HardEvent.MTE3_MTE2, 0)
         copy(x_ub[k], x_gm[at], n)
         copy(y_ub[k], y_gm[at], n)
         asc.set_flag(asc.HardEvent.MTE2_V, k)
@@ -112,6 +116,8 @@ def add_with_flags(
         asc.wait_flag(asc.HardEvent.V_MTE3, k)
         copy(z_gm[at], z_ub[k], n)
         asc.set_flag(asc.HardEvent.MTE3_V, k)
+        if serial and left > n:
+            asc.set_flag(asc.HardEvent.MTE3_MTE2, 0)
         step, left = step + 1, left - n
     if step > 0 or double:
         for k in range(sets):  # take the flags that nobody waited for
@@ -253,7 +259,10 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
                 "queues choose their addresses themselves", field="bank_offset", value=True, allowed="false"
             )
         kernel, last = add_with_queues, sets
-    constants = (p.rows, p.cols, p.tile, last, _HINTS[p.l2_inputs])
+    constants: tuple[Any, ...] = (p.rows, p.cols, p.tile, last, _HINTS[p.l2_inputs])
+    if p.style == "flags":
+        serial = p.next_load == "behind_store" or (p.next_load == "auto" and blocks > 1)
+        constants += (serial and not p.double_buffer,)
     measured = _measured(card, p, blocks)
     if not data:
         spec = GmSpec(shape, asc.float16)

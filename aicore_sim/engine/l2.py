@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from aicore_sim.errors import ConfigError
 
 Ints = NDArray[np.int64]
+SEEN_LINES = 1 << 16
+"""Lines whose last use is kept to find cores that use one at the same time: more than can be in flight together."""
 # How a transfer uses the cache (spec hardware.md 11.5, api L2 hints).
 NORMAL = 0
 BYPASS = 1
@@ -28,10 +30,15 @@ MODES = {"": NORMAL, "disable": BYPASS, "notalloc_keep": NO_ALLOCATE, "first_vic
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of: Ints, out: Ints) -> None:
+def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of: Ints, seen: Ints, who: int, when: int,
+            pace: float, out: Ints) -> None:  # fmt: skip
     """All runs of a transfer at device address `base`: counts into `out` (hit, missed, evicted bytes, bytes in whole
-    pieces, missed bytes in whole sectors, runs). `shape` = (line, sector, piece as powers of
-    two, ways, spread of the sets, lines between its steps as a power of two).
+    pieces, missed bytes in whole sectors, runs, runs that missed, runs that start off the grain, lines, lines that
+    another core used at the same time). `shape` = (line, sector, piece as powers of two, ways, spread of the sets, lines
+    between its steps as a power of two, window in ticks, grain as a power of two).
+
+    `seen` has rows (line number, tick, core) of the last use of lines, found by the line's low bits; the n-th byte of the
+    transfer is asked for at `when` + n * `pace`, by core `who` (-1: alone, nothing to note).
 
     `ways_of` holds the ways of every set, most recently used first, free ones (-1) last; a way is line number << 16 |
     dirty sectors << 8 | valid sectors. So the order is the age, and a look-up stays within one or two cache lines of ours.
@@ -42,7 +49,10 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of:
     sectors = 1 << (line_bits - sector_bits)
     full = (1 << sectors) - 1
     line = 1 << line_bits
-    hits = misses = evicted = pieces = fetched = total = 0
+    window, grain = shape[6], (1 << shape[7]) - 1
+    mask_seen = seen.shape[0] - 1
+    hits = misses = evicted = pieces = fetched = total = missing_runs = uneven = lines = shared = 0
+    done = 0
     for r in range(runs.shape[0]):
         size = runs[r, 1]
         n1, n2, n3, n4, n5 = runs[r, 2], runs[r, 4], runs[r, 6], runs[r, 8], runs[r, 10]
@@ -54,6 +64,9 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of:
         for _ in range(count):
             at = start
             last = at + size
+            lost = misses
+            if at & grain:
+                uneven += 1
             # The next run, by counting instead of dividing: divisions would take most of the time here.
             i5 += 1
             start += s5
@@ -81,6 +94,14 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of:
                 nbytes = upto - at
                 mask = full
                 asked = sectors
+                if who >= 0:
+                    lines += 1
+                    tick = when + int(done * pace)
+                    done += nbytes
+                    place = number & mask_seen
+                    if seen[place, 0] == number and seen[place, 2] != who and abs(tick - seen[place, 1]) < window:
+                        shared += 1
+                    seen[place, 0], seen[place, 1], seen[place, 2] = number, tick, who
                 if nbytes < line:
                     low = (at - begin) >> sector_bits
                     asked = ((upto - 1 - begin) >> sector_bits) - low + 1
@@ -130,16 +151,20 @@ def _access(base: int, runs: Ints, write: bool, mode: int, shape: Ints, ways_of:
                             place = row
                         ways_of[place] = (number << 16) | mask | ((mask << 8) if write else 0)
                 number += 1
+            if misses > lost:
+                missing_runs += 1
     out[0], out[1], out[2] = hits, misses, evicted << sector_bits
     out[3], out[4], out[5] = pieces << piece_bits, fetched << sector_bits, total
+    out[6], out[7], out[8], out[9] = missing_runs, uneven, lines, shared
 
 
 @dataclass(slots=True)
 class Access:
-    """Result of one look-up, in bytes; `runs` counted.
+    """Result of one look-up, in bytes; runs and lines counted.
 
-    `pieces` = requested bytes rounded out to whole access units, `fetched` = missed bytes rounded out to whole sectors, which is
-    what memory has to move.
+    `pieces` = requested bytes rounded out to whole access units, `fetched` = missed bytes rounded out to whole sectors,
+    which is what memory has to move in `missing_runs` stretches. `uneven` = runs that start off the grain, `lines` = lines
+    asked for, `shared` = those that another core asked for at the same time (both 0 for a lone core).
     """
 
     hit: int
@@ -148,18 +173,24 @@ class Access:
     pieces: int
     runs: int
     fetched: int
+    missing_runs: int = 0
+    uneven: int = 0
+    lines: int = 0
+    shared: int = 0
 
 
 class L2Cache:
     """Tags of the shared L2. `capacity`, `line`, `sector`, `piece` in bytes; a line has at most eight sectors.
 
-    A line's set is its number, plus `spread` for every `spread_lines` lines before it, modulo the sets.
+    A line's set is its number, plus `spread` for every `spread_lines` lines before it, modulo the sets. Two cores use a
+    line at the same time if less than `window` ticks lie between them. Runs start on the `grain` (bytes) or are counted.
     Raises ConfigError where line, sector, piece or spread_lines are no power of two.
     """
 
     def __init__(
-        self, capacity: int, line: int, sector: int, ways: int, piece: int, spread: int = 0, spread_lines: int = 1
-    ) -> None:
+        self, capacity: int, line: int, sector: int, ways: int, piece: int, spread: int = 0, spread_lines: int = 1,
+        window: int = 0, grain: int = 32,
+    ) -> None:  # fmt: skip
         sets = max(capacity // line // ways, 1)
         self.line, self.sector, self.piece, self.ways = line, sector, piece, ways
         for name, value in (("l2.line", line), ("l2.sector", sector), ("l2.access_bytes", piece),
@@ -170,18 +201,24 @@ class L2Cache:
             raise ConfigError("a line of L2 has one to eight sectors", field="l2.sector", value=sector,
                               allowed=f"{line // 8}..{line}")  # fmt: skip
         self._shape = np.array([line.bit_length() - 1, sector.bit_length() - 1, piece.bit_length() - 1, ways, spread,
-                                spread_lines.bit_length() - 1], np.int64)  # fmt: skip
+                                spread_lines.bit_length() - 1, window, grain.bit_length() - 1], np.int64)  # fmt: skip
+        self._seen = np.full((SEEN_LINES, 3), -1, np.int64)
         self._ways = np.full(sets * ways, -1, np.int64)
-        self._out = np.zeros(6, np.int64)
+        self._out = np.zeros(10, np.int64)
         self.hit_bytes = 0
         self.miss_bytes = 0
         self.evicted_bytes = 0
 
-    def access(self, base: int, runs: Ints, write: bool, mode: str = "") -> Access:
-        """Look up one transfer whose GM operand starts at device address `base`; `mode` as `GlobalTensor.l2_hint`."""
-        _access(base, runs, write, MODES[mode], self._shape, self._ways, self._out)
-        hit, missed, evicted, pieces, fetched, total = self._out.tolist()
+    def access(self, base: int, runs: Ints, write: bool, mode: str = "", who: int = -1, when: int = 0,
+               pace: float = 0.0) -> Access:  # fmt: skip
+        """Look up one transfer whose GM operand starts at device address `base`; `mode` as `GlobalTensor.l2_hint`.
+
+        `who` is the core, -1 where no other core can be about; it begins at tick `when` and asks for a byte every `pace`
+        ticks.
+        """
+        _access(base, runs, write, MODES[mode], self._shape, self._ways, self._seen, who, when, pace, self._out)
+        hit, missed, evicted, pieces, fetched, total, missing_runs, uneven, lines, shared = self._out.tolist()
         self.hit_bytes += hit
         self.miss_bytes += missed
         self.evicted_bytes += evicted
-        return Access(hit, missed, evicted, pieces, total, fetched)
+        return Access(hit, missed, evicted, pieces, total, fetched, missing_runs, uneven, lines, shared)

@@ -49,18 +49,26 @@ class Machine:
         per_tick = 1e3 / card.clock_mhz / TICKS_PER_CYCLE  # GB/s -> bytes per tick
         self.l2 = L2Cache(card.l2_bytes, int(card.value("l2.line")), int(card.value("l2.sector")),
                           int(card.value("l2.ways")), int(card.value("l2.access_bytes")), int(card.value("l2.set_spread")),
-                          int(card.value("l2.set_spread_lines")))  # fmt: skip
+                          int(card.value("l2.set_spread_lines")), ticks(card.value("l2.same_line_window")))  # fmt: skip
         self.sharing = SharedBandwidth(
             self.env, card.value("l2.read_rate") * per_tick, card.value("l2.write_rate") * per_tick,
             card.memory_attainable_gbps * per_tick, contention,
         )  # fmt: skip
+        self.same_line_cost = card.value("l2.same_line_cost")
+        """How much longer L2 is busy with a line that several cores ask for at the same time."""
+        self.run_cost = card.value("hbm.run_cost")
+        """Bytes of memory time that every stretch of missed bytes takes besides its own."""
+        self.bypass_cost = card.value("l2.bypass_write_share")
+        """Bytes of the write rate of L2 that a byte takes which is read past it."""
+        self.write_cost = card.value("hbm.write_cost")
+        """What a byte written to memory takes of its rate, a byte read taking 1."""
         self.v_after_v = card.model.vector.keeps_order.value
         """The hardware orders dependent vector instructions by itself (spec api_semantics.md 19.1)."""
         self.landing = Landing(self.env, hardware_order(self.v_after_v)) if data else None
         self._miss_latency: dict[str, int] = {}
         self._sync: dict[str, tuple[Rendezvous, dict[int, Counter]]] = {}
-        self._blocks: deque[BlockFactory] = deque()
-        self._bound: dict[int, deque[BlockFactory]] = {}
+        self._blocks: deque[tuple[int, BlockFactory]] = deque()
+        self._bound: dict[int, deque[tuple[int, BlockFactory]]] = {}
         self.cross: CrossCore
         self.participants = 0
         self.transfers = 0
@@ -76,17 +84,23 @@ class Machine:
 
     def queue_block(self, factory: BlockFactory, core: Core | None = None) -> None:
         """A block for the next free core, or for `core` alone."""
+        numbered = self.participants, factory
         if core is None:
-            self._blocks.append(factory)
+            self._blocks.append(numbered)
         else:
-            self._bound.setdefault(core.index, deque()).append(factory)
+            self._bound.setdefault(core.index, deque()).append(numbered)
         self.participants += 1
 
-    def next_block(self, core: Core) -> Recorder | None:
-        mine = self._bound.get(core.index)
-        if mine:
-            return mine.popleft()(core)
-        return self._blocks.popleft()(core) if self._blocks else None
+    def next_block(self, core: Core) -> tuple[int, Recorder | None] | None:
+        """(tick before which the scheduler does not start it, recorder) of the core's next block; None: no more work.
+
+        Blocks are started one after another (spec hardware.md 14), so cores do not run in step.
+        """
+        mine = self._bound.get(core.index) or self._blocks
+        if not mine:
+            return None
+        number, factory = mine.popleft()
+        return number * self.timing.block_start, factory(core)
 
     # ---- services to the cores --------------------------------------------------------------------------------------
     def record(self, recorder: Recorder, answer: Any) -> list[Entry]:
@@ -195,7 +209,7 @@ class Machine:
             core=word & 0xFFFF, pipe=word >> PIPE_SHIFT & 0xF, kind=word >> KIND_SHIFT & 0xFF, op=rows[:, 1],
             arg=rows[:, 2], line=rows[:, 3], issue=rows[:, 4], start=rows[:, 5], free=rows[:, 6], end=rows[:, 7],
             issue_cause=word >> WHY_SHIFT, cause=np.broadcast_to(np.int64(Cause.ISSUE), word.shape), unit_flag=rows[:, 8],
-            gm=gm, scalar=scalar, core_start=np.zeros(len(self.cores), np.int64), core_end=core_end, length=length,
+            gm=gm, scalar=scalar, core_start=np.array([core.scalar.began for core in self.cores], np.int64), core_end=core_end, length=length,
             cores=tuple(core.info for core in self.cores), ops=tuple(self.ops), lines=tuple(self.session.lines),
             clock_mhz=self.card.clock_mhz, counters=counters,
         )  # fmt: skip

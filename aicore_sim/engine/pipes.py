@@ -77,6 +77,8 @@ class PipeUnit:
         self.scalar_sleeper: simpy.Event | None = None
         self.current: Entry | None = None
         self.blocked: tuple[str, Any] | None = None
+        self.filling = False
+        """A transfer from GM into L1 is in progress."""
         word = core.index << CORE_SHIFT | int(pipe) << PIPE_SHIFT
         self._rank = EventPriority(NORMAL + 1 + (core.index * len(Pipe) + int(pipe)))
         self._words = [word | kind << KIND_SHIFT for kind in range(len(Kind))]
@@ -100,6 +102,8 @@ class PipeUnit:
         words = self._words
         exec_word, set_word, wait_word = words[kind_exec], words[kind_set], words[kind_wait]
         unit_flags = core.unit_flags() if self.pipe is Pipe.M else None
+        filler = core.units[Pipe.MTE2] if self.pipe is Pipe.MTE1 else None
+        fresh, filling = True, False
         recent: Recent | None = deque(maxlen=RECENT) if self.pipe is Pipe.V and machine.v_after_v else None
         t = max_end = 0
         while True:
@@ -124,8 +128,20 @@ class PipeUnit:
                 index, word, arg = op.index, exec_word, 0
                 route = op.route
                 begin = start if recent is None else _after_its_sources(recent, entry, op, start)
+                occupy = op.occupy
+                if op.beside and filler is not None:
+                    if fresh:
+                        # What MTE2 does then is only known then; the loads that follow belong to the same moment.
+                        now = int(env.now)
+                        if begin > now:
+                            self.current = entry
+                            yield self._turn(begin - now)
+                            self.current = None
+                        fresh, filling = False, filler.filling
+                    if filling:
+                        occupy += op.beside
                 if not data and (route == 0 or (route == 1 and unit_flags is not None and unit_flags.quiet(start))):
-                    t = begin + op.occupy
+                    t = begin + occupy
                     end = t + op.latency
                 else:
                     self.current = entry
@@ -134,7 +150,7 @@ class PipeUnit:
                         yield self._turn(begin - now if begin > now else 0)
                         step = self._global(entry, op, begin, max(begin, now), None)
                     else:
-                        step = self._execute(entry, op, begin)
+                        step = self._execute(entry, op, begin, occupy)
                     begin, t, end, waited, arg = yield from step
                     self.current = None
                 if recent is not None:
@@ -145,6 +161,7 @@ class PipeUnit:
                 event_id, ident = entry.arg
                 arg, word = event_id * FLAG_IDS + ident, wait_word
                 flag = flags.get(arg) or flag_of(arg)
+                fresh = True
                 fires: Any = flag.fires
                 if fires is None:
                     self.current = entry
@@ -234,7 +251,9 @@ class PipeUnit:
         return event
 
     # ---- instructions that touch something shared -------------------------------------------------------------------
-    def _execute(self, entry: Entry, op: Op, start: int) -> Generator[simpy.Event, Any, tuple[int, int, int, int, int]]:
+    def _execute(
+        self, entry: Entry, op: Op, start: int, occupy: int
+    ) -> Generator[simpy.Event, Any, tuple[int, int, int, int, int]]:
         """Returns (start, free, end, ticks waited for unit flags, device address)."""
         core = self.core
         env, machine = core.env, core.machine
@@ -256,13 +275,13 @@ class PipeUnit:
         if op.gm_operand >= 0:
             return (yield from self._global(entry, op, start, begin, where))
         waited = 0
-        free = begin + op.occupy
+        free = begin + occupy
         if where is not None:
             writer = op.pipe is Pipe.M
             flags = core.unit_flags()
-            done = flags.timeline(where, begin, op.occupy, writer)
+            done = flags.timeline(where, begin, occupy, writer)
             free = int(done[-1])
-            waited = free - start - op.occupy
+            waited = free - start - occupy
             if op.unit_flag == 3:
                 flags.leave(where, done + op.latency if writer else done, writer)
         end = free + op.latency
@@ -301,7 +320,7 @@ class PipeUnit:
     ) -> Generator[simpy.Event, Any, tuple[int, int, int, int, int]]:
         """A transfer to or from GM: L2 look-up by address, then a flow through port, L2 and memory."""
         core = self.core
-        machine = core.machine
+        machine, timing = core.machine, core.machine.timing
         cost = op.cost
         assert isinstance(cost, GmTraffic)
         buffer = entry.bufs[op.gm_operand]
@@ -311,8 +330,9 @@ class PipeUnit:
         if op.through == "nddma":
             landing_entry, access = core.nddma_read(entry, op, address, hint)
         else:
-            access = machine.l2.access(address, op.gm_runs, not cost.is_read, hint)
-        private = machine.timing.gm_private(cost, access.runs)
+            crowd = core.index if len(machine.cores) > 1 else -1
+            access = machine.l2.access(address, op.gm_runs, not cost.is_read, hint, crowd, begin, timing.gm_pace(cost))
+        private = timing.gm_private(cost, access.runs, access.uneven)
         stretch = 0
         if where is not None:
             # Behind the unit flags of its blocks the transfer can go no faster than the Mmad that fills them.
@@ -328,12 +348,18 @@ class PipeUnit:
             flight = machine.landing.begin(landing_entry, core.index, begin, begin + private, begin + private + latency)
         # A store that L2 keeps costs memory nothing until its line is written back.
         to_memory = cost.is_read or hint in ("disable", "notalloc_keep")
-        memory = (access.fetched if to_memory else 0) + access.evicted
+        fetched = access.fetched + access.missing_runs * machine.run_cost if to_memory else 0.0
+        written = access.evicted if cost.is_read else access.evicted + fetched
+        memory = (fetched if cost.is_read else 0.0) + written * machine.write_cost
+        crowded = 1.0 + (machine.same_line_cost - 1.0) * access.shared / access.lines if access.shared else 1.0
+        past = machine.bypass_cost * cost.nbytes if hint == "disable" and cost.is_read else 0.0
         finished = Event(core.env)
-        machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, float(access.pieces), float(memory),
+        machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, access.pieces * crowded, past, memory,
                               finished.succeed)  # fmt: skip
         machine.transfers += 1
+        self.filling = cost.path == "GM-L1"
         _, l2, hbm = yield finished
+        self.filling = False
         machine.transfers -= 1
         now = int(core.env.now)
         free = max(begin + op.occupy, now)
@@ -347,7 +373,8 @@ class PipeUnit:
         stretch = min(stretch, port)
         waited = begin - start + stretch
         port -= stretch
-        machine.gm_rows.frombytes(ROW.pack(len(machine.rows) // WORDS, port, l2, hbm, 0, access.hit, access.missed,
+        queued = round(l2 * (1.0 - 1.0 / crowded))
+        machine.gm_rows.frombytes(ROW.pack(len(machine.rows) // WORDS, port, l2 - queued, hbm, queued, access.hit, access.missed,
                                            access.evicted, access.pieces))  # fmt: skip
         return start, free, end, waited, address
 

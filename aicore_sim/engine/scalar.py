@@ -30,6 +30,8 @@ class ScalarUnit:
         self.core = core
         self.t = 0
         self.ticks = [0] * len(Cause)
+        self.began = -1
+        """Tick at which the core was started; -1 before that."""
         self.issued = 0
         self.blocked: tuple[str, Any] | None = None
         self.current: Entry | None = None
@@ -44,9 +46,14 @@ class ScalarUnit:
         """Run block after block; ends when the core has no more blocks."""
         core = self.core
         while True:
-            recorder = core.machine.next_block(core)
-            if recorder is None:
+            block = core.machine.next_block(core)
+            if block is None or block[1] is None:
                 break
+            due, recorder = block
+            if self.began < 0:
+                self.began = self.t = due
+            elif due > self.t:
+                self.t = due
             self.t += core.machine.timing.core_start
             self.ticks[Cause.BUSY] += core.machine.timing.core_start
             self.over = False

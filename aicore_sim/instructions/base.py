@@ -152,12 +152,13 @@ class Op:
     `aligns` is the start alignment in bytes of each operand (1: any), `limits` = (lowest byte, end, alignment) of each
     operand, for the checks at the call; `warnings` are shown once per kernel line.
     `through` names a private cache between GM and the operand ("nddma"), "" for none. `occupy` and `latency` (ticks) and
-    `index` (row in the table of Ops) are filled in by the engine when it first meets the Op. `route` sorts Ops for it: 0
+    `index` (row in the table of Ops) are filled in by the engine when it first meets the Op, and so is `beside`: the ticks it
+    is longer while a transfer fills L1, for loads out of L1. `route` sorts Ops for it: 0
     touches nothing shared, 1 only looks at unit flags, 2 the rest.
     """
 
     __slots__ = (
-        "accumulates", "aligns", "api", "cost", "detail", "effect", "gm_operand", "gm_runs", "index", "latency", "limits", "nbytes",
+        "accumulates", "aligns", "api", "beside", "cost", "detail", "effect", "gm_operand", "gm_runs", "index", "latency", "limits", "nbytes",
         "occupy", "path", "pipe", "priced", "reads", "route", "through", "unit_flag", "warnings", "writes",
     )  # fmt: skip
 
@@ -203,6 +204,7 @@ class Op:
         self.route = 2 if gm_operand >= 0 or through or unit_flag == 3 else 1 if unit_flag else 0
         self.occupy = 0
         self.latency = 0
+        self.beside = 0
 
     def __repr__(self) -> str:
         return f"<{self.api} on {self.pipe.name} {self.detail}>"
