@@ -11,6 +11,7 @@ from __future__ import annotations
 from aicore_sim.cards import Card
 from aicore_sim.errors import UnsupportedError
 from aicore_sim.instructions.base import (
+    NDDMA_ELEMENTS,
     TICKS_PER_CYCLE,
     CubeWork,
     FixWork,
@@ -26,6 +27,9 @@ def ticks(cycles: float) -> int:
     """Cycles as whole ticks, rounded to nearest."""
     return round(cycles * TICKS_PER_CYCLE)
 
+
+_NDDMA = ("nddma", NDDMA_ELEMENTS)
+"""Layouts of NDDMA copies: their stages work side by side, so the slowest one counts."""
 
 # Where the card keeps the price of a piece of scalar work.
 _SCALAR_KEYS = {
@@ -144,7 +148,7 @@ class Timing:
         if found is None:
             rate, head, row = self._gm_figures(cost)
             cycles = cost.nbytes / rate
-            cycles = max(cycles, runs * row) if cost.layout == "nddma" else cycles + head + runs * row
+            cycles = max(cycles, runs * row) if cost.layout in _NDDMA else cycles + head + runs * row
             found = known[1][runs] = round(cycles * TICKS_PER_CYCLE) or 1
         return found
 
@@ -155,8 +159,11 @@ class Timing:
         out = f"fixpipe.rates.{cost.path}.{cost.out_type}"
         if cost.out_type and self.card.has(out):
             rate = min(rate, value(out))
-        if cost.layout == "nddma":
-            return min(rate, value("nddma.gather_rate")), 0.0, value("nddma.run_head")
+        if cost.layout in _NDDMA:
+            row = value("nddma.run_head")
+            if cost.layout == NDDMA_ELEMENTS:
+                row = max(row, 1.0 / value("nddma.element_rate"))  # its rows are single elements
+            return min(rate, value("nddma.gather_rate")), 0.0, row
         if cost.layout == "nd2nz" and self.card.has(f"{key}.nd2nz_head"):
             return rate, value(f"{key}.nd2nz_head"), value(f"{key}.nd2nz_row")
         return rate, 0.0, value(f"{key}.row")

@@ -308,11 +308,15 @@ class PipeUnit:
         address = buffer.base + entry.offs[op.gm_operand]
         hint = entry.l2
         landing_entry = entry
+        misses = 0
         if op.through == "nddma":
-            landing_entry, access = core.nddma_read(entry, op, address, hint)
+            landing_entry, access, misses = core.nddma_read(entry, op, address, hint)
         else:
             access = machine.l2.access(address, op.gm_runs, not cost.is_read, hint)
         private = machine.timing.gm_private(cost, access.runs)
+        if misses and core.nddma_slots is not None:
+            more = machine.miss_latency(cost.path)
+            private = max(private, core.nddma_slots.take(begin, misses, access, op.latency, more))
         stretch = 0
         if where is not None:
             # Behind the unit flags of its blocks the transfer can go no faster than the Mmad that fills them.
