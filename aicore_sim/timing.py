@@ -160,9 +160,8 @@ class Timing:
         if cost.out_type and self.card.has(out):
             rate = min(rate, value(out))
         if cost.layout in _NDDMA:
-            row = value("nddma.run_head")
-            if cost.layout == NDDMA_ELEMENTS:
-                row = max(row, 1.0 / value("nddma.element_rate"))  # its rows are single elements
+            by_element = cost.layout == NDDMA_ELEMENTS  # its rows are single elements
+            row = 1.0 / value("nddma.element_rate") if by_element else value("nddma.run_head")
             return min(rate, value("nddma.gather_rate")), 0.0, row
         if cost.layout == "nd2nz" and self.card.has(f"{key}.nd2nz_head"):
             return rate, value(f"{key}.nd2nz_head"), value(f"{key}.nd2nz_row")

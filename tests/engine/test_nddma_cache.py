@@ -269,7 +269,7 @@ def test_every_core_has_a_cache_of_its_own() -> None:
 
 
 def test_hits_and_misses_cost_the_same_address_work() -> None:
-    # 64 words from 64 lines: one run each, 10 cycles of address work for each whether it hits or not.
+    # 64 words from 64 lines: one element each, 10 cycles for each whether it hits or not.
     scattered = asc.NdDmaParams(asc.NdDmaLoopInfo(loop_src_stride=(32,), loop_dst_stride=(1,), loop_size=(64,)))
 
     @asc.jit
@@ -277,7 +277,7 @@ def test_hits_and_misses_cost_the_same_address_work() -> None:
         asc.data_copy(ub(x.dtype, 0, 64), gm(x), scattered)
         asc.data_copy(ub(x.dtype, 64, 64), gm(x), scattered)
 
-    run = simulate(twice, np.zeros(64 * 32, np.float32), overrides={"nddma.run_head": 10})
+    run = simulate(twice, np.zeros(64 * 32, np.float32), overrides={"nddma.element_rate": 0.1})
     cold, warm = work(run, Pipe.MTE2)
     assert cold.free - cold.start == 640
     assert warm.free - warm.start == 640
@@ -293,7 +293,7 @@ def test_a_partly_cached_copy_costs_as_much_address_work_as_a_cold_one() -> None
         asc.data_copy(ub(x.dtype, 0, 64), gm(x), scattered)
         asc.data_copy(ub(x.dtype, 64, 64), gm(x, 32), scattered)  # 63 of its lines are here
 
-    run = simulate(partly, np.zeros(65 * 32, np.float32), overrides={"nddma.run_head": 10})
+    run = simulate(partly, np.zeros(65 * 32, np.float32), overrides={"nddma.element_rate": 0.1})
     assert [row.free - row.start for row in work(run, Pipe.MTE2)] == [640, 640]
 
 
@@ -330,7 +330,7 @@ NEIGHBOURS = asc.NdDmaLoopInfo(loop_src_stride=(32,), loop_dst_stride=(1,), loop
 """64 words from 64 lines, one behind the other."""
 
 
-@pytest.mark.parametrize("rate", [0.25, 0.5])
+@pytest.mark.parametrize("rate", [0.25, 0.5, 2])
 def test_elements_of_a_strided_dimension_move_one_by_one(rate: float) -> None:
     # 64 elements against 256 B / 32 B a cycle; a second dimension that is contiguous does not help.
     upright = asc.NdDmaLoopInfo(loop_src_stride=(16, 1), loop_dst_stride=(16, 1), loop_size=(4, 16))
@@ -343,6 +343,7 @@ def test_rows_of_a_contiguous_dimension_move_by_bytes() -> None:
     rows = asc.NdDmaLoopInfo(loop_src_stride=(1, 64), loop_dst_stride=(1, 64), loop_size=(64, 64))
     assert times(rows, 4096, nddma__element_rate=0.25)[0] == (512, 712)
     assert times(rows, 4096, nddma__gather_rate=16)[0] == (1024, 1224)
+    assert times(rows, 4096, nddma__run_head=10)[0] == (640, 840)
 
 
 @pytest.mark.parametrize("slots", [1, 4, 16])
