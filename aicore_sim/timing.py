@@ -11,6 +11,7 @@ from __future__ import annotations
 from aicore_sim.cards import Card
 from aicore_sim.errors import UnsupportedError
 from aicore_sim.instructions.base import (
+    NDDMA_ELEMENTS,
     TICKS_PER_CYCLE,
     CubeWork,
     FixWork,
@@ -27,6 +28,9 @@ def ticks(cycles: float) -> int:
     """Cycles as whole ticks, rounded to nearest."""
     return round(cycles * TICKS_PER_CYCLE)
 
+
+_NDDMA = ("nddma", NDDMA_ELEMENTS)
+"""Layouts of NDDMA copies: their stages work side by side, so the slowest one counts."""
 
 # Where the card keeps the price of a piece of scalar work.
 _SCALAR_KEYS = {
@@ -155,7 +159,7 @@ class Timing:
         if found is None:
             rate, head, row, slow = self._gm_figures(cost)
             cycles = cost.nbytes / rate
-            if cost.layout == "nddma":
+            if cost.layout in _NDDMA:
                 cycles = max(cycles, runs * row)
             else:
                 cycles += head + runs * row
@@ -180,8 +184,10 @@ class Timing:
         out = f"fixpipe.rates.{cost.path}.{cost.out_type}"
         if cost.out_type and self.card.has(out):
             rate = min(rate, value(out))
-        if cost.layout == "nddma":
-            return min(rate, value("nddma.gather_rate")), 0.0, value("nddma.run_head"), 0.0
+        if cost.layout in _NDDMA:
+            by_element = cost.layout == NDDMA_ELEMENTS  # its rows are single elements
+            row = 1.0 / value("nddma.element_rate") if by_element else value("nddma.run_head")
+            return min(rate, value("nddma.gather_rate")), 0.0, row, 0.0
         if cost.layout == "nd2nz" and self.card.has(f"{key}.nd2nz_head"):
             slow = f"{key}.nd2nz_unaligned_rate"
             return rate, value(f"{key}.nd2nz_head"), value(f"{key}.nd2nz_row"), value(slow) if self.card.has(slow) else 0.0

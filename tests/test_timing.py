@@ -191,6 +191,9 @@ def test_nddma_gathers_at_its_rate_or_at_one_run_a_cycle() -> None:
     t = timing("atlas_350")
     assert t.gm_private(GmTraffic("GM-UB", 4096, 4, True, "nddma"), 4) == 128 * 256  # 32 B a cycle
     assert t.gm_private(GmTraffic("GM-UB", 4096, 1024, True, "nddma"), 1024) == 1024 * 256  # words from everywhere
+    slow = timing("atlas_350", nddma__element_rate=0.5)
+    assert slow.gm_private(GmTraffic("GM-UB", 4096, 1024, True, "nddma_elements"), 1024) == 2048 * 256
+    assert slow.gm_private(GmTraffic("GM-UB", 4096, 1024, True, "nddma"), 1024) == 1024 * 256  # rows, however short
 
 
 def test_no_transfer_takes_no_time_at_all() -> None:

@@ -11,7 +11,7 @@ from aicore_sim.engine.dcache import ScalarDCache
 from aicore_sim.engine.device import CoreDevice
 from aicore_sim.engine.flags import Flag, Mutex
 from aicore_sim.engine.l2 import Access
-from aicore_sim.engine.nddma_cache import NddmaCache, patched_source
+from aicore_sim.engine.nddma_cache import MissSlots, NddmaCache, patched_source
 from aicore_sim.engine.pipes import PipeUnit
 from aicore_sim.engine.scalar import ScalarUnit
 from aicore_sim.engine.unit_flags import UnitFlags
@@ -65,9 +65,11 @@ class Core:
         )
         self.device = CoreDevice(self)
         self.nddma: NddmaCache | None = None
+        self.nddma_slots: MissSlots | None = None
         if card.has("nddma.cache_bytes") and kind != "aic":
             self.nddma = NddmaCache(int(card.value("nddma.cache_bytes")), int(card.value("nddma.line")),
                                     int(card.value("nddma.ways")))  # fmt: skip
+            self.nddma_slots = MissSlots(card.value("nddma.misses_in_flight"), card.flag("nddma.prefetch"))
         self.flags: dict[int, Flag] = {}
         """Event flags made so far, by HardEvent * FLAG_IDS + id."""
         self._mutexes: dict[int, Mutex] = {}
@@ -106,9 +108,10 @@ class Core:
         assert self.nddma is not None
         self.nddma.invalidate()
 
-    def nddma_read(self, entry: Entry, op: Op, address: int, hint: str) -> tuple[Entry, Access]:
-        """An NDDMA copy through this core's cache: (entry whose source shows the cache's bytes, traffic behind it)."""
-        assert self.nddma is not None and isinstance(op.cost, GmTraffic)
+    def nddma_read(self, entry: Entry, op: Op, address: int, hint: str) -> tuple[Entry, Access, int]:
+        """An NDDMA copy through this core's cache: (entry whose source shows the cache's bytes, traffic behind it, misses
+        that wait for a slot)."""
+        assert self.nddma is not None and self.nddma_slots is not None and isinstance(op.cost, GmTraffic)
         source = entry.bufs[1]
         self.machine.settle(int(self.env.now))
         found = self.nddma.read(source, address, op.gm_runs)
@@ -121,7 +124,7 @@ class Core:
             view = patched_source(source, min(lo, found.stale[0][0]), max(hi, max(a + b.size for a, b in found.stale)),
                                   found.stale)  # fmt: skip
             entry = Entry(entry.kind, entry.pipe, entry.line, op, (entry.bufs[0], view), entry.offs)
-        return entry, access
+        return entry, access, self.nddma_slots.waiting(found)
 
     def end_of_kernel(self) -> None:
         """What the compiler adds at the end of a stand-alone kernel: the data cache is cleaned (spec 19.4)."""

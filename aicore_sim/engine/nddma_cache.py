@@ -6,12 +6,14 @@ so a hit on a line that was rewritten in GM since delivers the old bytes; `inval
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from aicore_sim.engine.l2 import Access
 from aicore_sim.memory import Buffer
 from aicore_sim.transfer import RUN_WORDS
 
@@ -47,15 +49,16 @@ def _lines(base: int, runs: Ints, line: int, out: Ints) -> int:
 def _look_up(
     base: int, runs: Ints, line: int, ways: int, numbers: Ints, tags: Ints, used: Ints, clock: Ints, hit: NDArray[np.bool_],
     slot: Ints, missed: Ints,
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int, int]:  # fmt: skip
     """LRU look-up of each line in order; a miss takes the oldest way of its set, and its address goes to `missed`.
 
-    Returns how many look-ups there are and how many missed; nothing is looked up where there are more than have room.
+    Returns how many look-ups there are, how many missed, and how many of those follow right behind the line looked up
+    before them; nothing is looked up where there are more than have room.
     """
     count = _lines(base, runs, line, numbers)
-    misses = 0
+    misses = ahead = 0
     if count > numbers.size:
-        return count, misses
+        return count, misses, ahead
     sets = tags.size // ways
     for i in range(count):
         clock[0] += 1
@@ -74,18 +77,22 @@ def _look_up(
             tags[found] = numbers[i]
             missed[misses, 0] = numbers[i] * line
             misses += 1
+            if i > 0 and numbers[i] == numbers[i - 1] + 1:
+                ahead += 1
         used[found] = clock[0]
         slot[i] = found
-    return count, misses
+    return count, misses, ahead
 
 
 @dataclass(slots=True)
 class NddmaAccess:
     """Look-ups of one copy: `missed_runs` are the lines to fetch (`Transfer.src_runs` columns, device addresses),
-    `stale` the (line address, old bytes) of hits whose GM bytes have changed."""
+    `stale` the (line address, old bytes) of hits whose GM bytes have changed. `ahead` of the misses are on the line behind
+    the one before them: what a prefetch of the next line would already have asked for."""
 
     hits: int
     misses: int
+    ahead: int
     missed_runs: Ints
     stale: list[tuple[int, Bytes]]
 
@@ -121,17 +128,17 @@ class NddmaCache:
 
     def read(self, buffer: Buffer, address: int, runs: Ints) -> NddmaAccess:
         """Look up one NDDMA copy whose source starts at device `address` of `buffer`; misses are filled from GM now."""
-        count, misses = self._look_up(address, runs)
+        count, misses, ahead = self._look_up(address, runs)
         if count > self._numbers.size:
             self._make_room(count)
-            count, misses = self._look_up(address, runs)
+            count, misses, ahead = self._look_up(address, runs)
         stale = self._bytes(buffer, self._numbers[:count], self._hit, self._slot) if buffer.data is not None else []
         self.hits += count - misses
         self.misses += misses
         self.stale_hits += len(stale)
-        return NddmaAccess(count - misses, misses, self._missed[:misses].copy(), stale)
+        return NddmaAccess(count - misses, misses, ahead, self._missed[:misses].copy(), stale)
 
-    def _look_up(self, address: int, runs: Ints) -> tuple[int, int]:
+    def _look_up(self, address: int, runs: Ints) -> tuple[int, int, int]:
         return _look_up(address, runs, self.line, self.ways, self._numbers, self._tags, self._used, self._clock, self._hit,
                         self._slot, self._missed)  # fmt: skip
 
@@ -150,6 +157,33 @@ class NddmaCache:
             elif not np.array_equal(row[lo - at : hi - at], fresh):
                 stale[lo] = row[lo - at : hi - at].copy()
         return sorted(stale.items())
+
+
+class MissSlots:
+    """The limit of NDDMA misses in flight of one core, as a pace: `slots` misses that take L ticks each pass every L ticks.
+
+    A burst of `slots` goes out at once; behind it a miss waits until a slot comes free. Misses of earlier copies count,
+    so a stream of copies keeps the same pace. With `prefetch` a miss right behind the line before it is already on its way.
+    """
+
+    def __init__(self, slots: float, prefetch: bool) -> None:
+        self._slots = slots
+        self._prefetch = prefetch
+        self._through = 0.0
+        """Tick at which the last miss so far is answered if nothing else holds it up."""
+
+    def waiting(self, found: NddmaAccess) -> int:
+        """How many of the misses need a slot."""
+        return found.misses - found.ahead if self._prefetch else found.misses
+
+    def take(self, begin: int, misses: int, access: Access, latency: int, more: int) -> int:
+        """Ticks after `begin` until the last of `misses` is on its way.
+
+        A miss takes `latency`, and `more` where L2 missed too: `access` says for how large a part of them.
+        """
+        waits = misses * latency + misses * more * access.missed / max(access.hit + access.missed, 1)
+        self._through = max(self._through, float(begin)) + waits / self._slots
+        return max(math.ceil(self._through) - latency - (more if access.missed else 0) - begin, 0)
 
 
 def patched_source(buffer: Buffer, lo: int, hi: int, stale: list[tuple[int, Bytes]]) -> Buffer:

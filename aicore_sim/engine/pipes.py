@@ -327,12 +327,16 @@ class PipeUnit:
         address = buffer.base + entry.offs[op.gm_operand]
         hint = entry.l2
         landing_entry = entry
+        misses = 0
         if op.through == "nddma":
-            landing_entry, access = core.nddma_read(entry, op, address, hint)
+            landing_entry, access, misses = core.nddma_read(entry, op, address, hint)
         else:
             crowd = core.index if len(machine.cores) > 1 else -1
             access = machine.l2.access(address, op.gm_runs, not cost.is_read, hint, crowd, begin, timing.gm_pace(cost))
         private = timing.gm_private(cost, access.runs, access.uneven)
+        if misses and core.nddma_slots is not None:
+            more = machine.miss_latency(cost.path)
+            private = max(private, core.nddma_slots.take(begin, misses, access, op.latency, more))
         stretch = 0
         if where is not None:
             # Behind the unit flags of its blocks the transfer can go no faster than the Mmad that fills them.

@@ -57,6 +57,10 @@ class OnChip:
     scale_bytes: int = 0
 
 
+NDDMA_ELEMENTS = "nddma_elements"
+"""Layout of an NDDMA copy whose innermost dimension is not contiguous on both sides: its rows are single elements."""
+
+
 @dataclass(frozen=True, slots=True)
 class GmTraffic:
     """A movement to or from GM. `rows` are the bursts (rows, blocks) it is made of; `layout` is "", "nd2nz", "nddma" ..."""

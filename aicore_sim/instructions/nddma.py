@@ -17,7 +17,7 @@ import numpy as np
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType, encode_scalar
 from aicore_sim.errors import ParameterError, UnsupportedError
-from aicore_sim.instructions.base import GmTraffic, Op, Pipe, cached_hash, camel, low_bits, movement
+from aicore_sim.instructions.base import NDDMA_ELEMENTS, GmTraffic, Op, Pipe, cached_hash, camel, low_bits, movement
 from aicore_sim.instructions.data_copy import API, route
 from aicore_sim.instructions.element_value import fitted_constant
 from aicore_sim.instructions.nddma_words import WordsEffect
@@ -151,8 +151,8 @@ def build(
         pattern = bytes(size) if value is None or not (borders or value) else _constant(value, dtype)
         steps.extend(_borders(in_bytes, pattern, params.constant_value is None))
     transfer = Transfer(tuple(steps))
-    runs, rows = _gm_reads(in_bytes, size, _passes(loops, dtype, config))
-    cost = GmTraffic(path, transfer.copied_bytes, rows, is_read=True, layout="nddma")
+    runs, rows, by_element = _gm_reads(in_bytes, size, _passes(loops, dtype, config))
+    cost = GmTraffic(path, transfer.copied_bytes, rows, is_read=True, layout=NDDMA_ELEMENTS if by_element else "nddma")
     op = movement(
         API,
         Pipe.MTE2,
@@ -390,8 +390,9 @@ def _passes(loops: Sequence[Loop], dtype: DataType, config: NdDmaConfig) -> int:
     return 1 if fused else 2
 
 
-def _gm_reads(loops: Sequence[Loop], size: int, passes: int) -> tuple[Runs, int]:
-    """GM reads in loop order (dimension 0 fastest) and their number of runs contiguous on both sides."""
+def _gm_reads(loops: Sequence[Loop], size: int, passes: int) -> tuple[Runs, int, bool]:
+    """GM reads in loop order (dimension 0 fastest), their number of runs contiguous on both sides, and whether every element
+    (each word of two passes) is such a run of its own."""
     word = run = size // passes
     total = passes
     for loop in loops:
@@ -403,9 +404,8 @@ def _gm_reads(loops: Sequence[Loop], size: int, passes: int) -> tuple[Runs, int]
     shape, strides = [n for n, _ in outer], [stride for _, stride in outer]
     runs = np.concatenate([strided_runs(run, shape, i * word, strides) for i in range(passes)])
     inner = loops[0]
-    if passes == 1 and (inner.size == 1 or (inner.src == size and inner.dst == size)):
-        total //= inner.size
-    return runs, total
+    whole_rows = passes == 1 and inner.size > 1 and inner.src == size and inner.dst == size
+    return runs, total // inner.size if whole_rows else total, not whole_rows
 
 
 def _describe(loops: Sequence[Loop], params: NdDmaParams, config: NdDmaConfig) -> str:

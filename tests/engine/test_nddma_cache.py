@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -267,7 +269,7 @@ def test_every_core_has_a_cache_of_its_own() -> None:
 
 
 def test_hits_and_misses_cost_the_same_address_work() -> None:
-    # 64 words from 64 lines: one run each, 10 cycles of address work for each whether it hits or not.
+    # 64 words from 64 lines: one element each, 10 cycles for each whether it hits or not.
     scattered = asc.NdDmaParams(asc.NdDmaLoopInfo(loop_src_stride=(32,), loop_dst_stride=(1,), loop_size=(64,)))
 
     @asc.jit
@@ -275,7 +277,7 @@ def test_hits_and_misses_cost_the_same_address_work() -> None:
         asc.data_copy(ub(x.dtype, 0, 64), gm(x), scattered)
         asc.data_copy(ub(x.dtype, 64, 64), gm(x), scattered)
 
-    run = simulate(twice, np.zeros(64 * 32, np.float32), overrides={"nddma.run_head": 10})
+    run = simulate(twice, np.zeros(64 * 32, np.float32), overrides={"nddma.element_rate": 0.1})
     cold, warm = work(run, Pipe.MTE2)
     assert cold.free - cold.start == 640
     assert warm.free - warm.start == 640
@@ -291,7 +293,7 @@ def test_a_partly_cached_copy_costs_as_much_address_work_as_a_cold_one() -> None
         asc.data_copy(ub(x.dtype, 0, 64), gm(x), scattered)
         asc.data_copy(ub(x.dtype, 64, 64), gm(x, 32), scattered)  # 63 of its lines are here
 
-    run = simulate(partly, np.zeros(65 * 32, np.float32), overrides={"nddma.run_head": 10})
+    run = simulate(partly, np.zeros(65 * 32, np.float32), overrides={"nddma.element_rate": 0.1})
     assert [row.free - row.start for row in work(run, Pipe.MTE2)] == [640, 640]
 
 
@@ -301,3 +303,86 @@ def test_a_patched_source_keeps_undefined_bytes_undefined() -> None:
     view = patched_source(x, 0, 3 * LINE, [(2 * LINE, np.full(LINE, 9, np.uint8))])
     assert view.is_defined(0, LINE)
     assert not view.is_defined(LINE, 2 * LINE)
+
+
+# ---- what a copy costs ----------------------------------------------------------------------------------------------
+EASY: dict[str, Any] = {"gm.GM-UB.latency": 200, "gm.GM-UB.miss_latency": 0, "nddma.misses_in_flight": 64}
+"""Every miss takes 200 cycles, whether L2 has the line or not."""
+
+
+def times(loops: asc.NdDmaLoopInfo, words: int, copies: int = 1, apart: int = 0, **overrides: Any) -> list[tuple[float, float]]:
+    """(free, end) in cycles after the start of the first copy; copy i starts at word i * apart of GM."""
+
+    @asc.jit
+    def kernel(x: asc.GlobalAddress):
+        for i in range(copies):
+            asc.data_copy(ub(x.dtype, 0, words), gm(x, i * apart), asc.NdDmaParams(loops))
+
+    x = np.zeros(1 << 17, np.float32)
+    given = EASY | {key.replace("__", "."): value for key, value in overrides.items()}
+    found = work(simulate(kernel, x, overrides=given), Pipe.MTE2)
+    return [(row.free - found[0].start, row.end - found[0].start) for row in found]
+
+
+SCATTERED = asc.NdDmaLoopInfo(loop_src_stride=(64,), loop_dst_stride=(1,), loop_size=(64,))
+"""64 words from 64 lines, no two of them neighbours."""
+NEIGHBOURS = asc.NdDmaLoopInfo(loop_src_stride=(32,), loop_dst_stride=(1,), loop_size=(64,))
+"""64 words from 64 lines, one behind the other."""
+
+
+@pytest.mark.parametrize("rate", [0.25, 0.5, 2])
+def test_elements_of_a_strided_dimension_move_one_by_one(rate: float) -> None:
+    # 64 elements against 256 B / 32 B a cycle; a second dimension that is contiguous does not help.
+    upright = asc.NdDmaLoopInfo(loop_src_stride=(16, 1), loop_dst_stride=(16, 1), loop_size=(4, 16))
+    for loops, span in ((SCATTERED, 64), (upright, 64)):
+        assert times(loops, span, nddma__element_rate=rate)[0] == (64 / rate, 64 / rate + 200)
+
+
+def test_rows_of_a_contiguous_dimension_move_by_bytes() -> None:
+    # 16 KB at 32 B a cycle; the rate of single elements has no say, the address work of 64 rows is hidden.
+    rows = asc.NdDmaLoopInfo(loop_src_stride=(1, 64), loop_dst_stride=(1, 64), loop_size=(64, 64))
+    assert times(rows, 4096, nddma__element_rate=0.25)[0] == (512, 712)
+    assert times(rows, 4096, nddma__gather_rate=16)[0] == (1024, 1224)
+    assert times(rows, 4096, nddma__run_head=10)[0] == (640, 840)
+
+
+@pytest.mark.parametrize("slots", [1, 4, 16])
+def test_misses_wait_for_a_slot(slots: int) -> None:
+    # 64 misses of 200 cycles, `slots` at a time: the last is answered after 64 * 200 / slots.
+    free, end = times(SCATTERED, 64, nddma__misses_in_flight=slots)[0]
+    assert (free, end) == (64 * 200 / slots - 200, 64 * 200 / slots)
+
+
+def test_a_stream_of_copies_keeps_the_pace_of_the_slots() -> None:
+    # Copies of other lines each time: 64 misses through 4 slots are 3200 cycles a copy, however many there are.
+    found = times(SCATTERED, 64, copies=3, apart=64 * 64, nddma__misses_in_flight=4)
+    assert [end for _, end in found] == [3200, 6400, 9600]
+
+
+def test_where_l2_misses_too_a_slot_is_taken_for_longer() -> None:
+    # All 64 lines are in neither cache: 200 + 300 cycles each.
+    overrides: dict[str, Any] = {"gm__GM-UB__miss_latency": 300, "nddma__misses_in_flight": 2}
+    assert times(SCATTERED, 64, **overrides)[0][1] == 64 * 500 / 2
+
+
+def test_a_prefetch_helps_neighbouring_lines_only() -> None:
+    few: dict[str, Any] = {"nddma__misses_in_flight": 4, "nddma__prefetch": True}
+    assert times(NEIGHBOURS, 64, nddma__misses_in_flight=4)[0][1] == 3200
+    assert times(NEIGHBOURS, 64, **few)[0] == (64, 264)  # one demand miss, then one element a cycle
+    assert times(SCATTERED, 64, **few)[0][1] == 3200
+
+
+@pytest.mark.parametrize(("ways", "misses"), [(256, 32), (8, 32 * 32)])
+def test_ways_decide_whether_a_transposed_read_keeps_its_lines(ways: int, misses: int) -> None:
+    # 32 columns of 32 rows that lie 4 KB apart: with 8 ways all 32 lines share one of 32 sets of 128 B lines.
+    transposed = asc.NdDmaLoopInfo(loop_src_stride=(1024, 1), loop_dst_stride=(1, 32), loop_size=(32, 32))
+
+    @asc.jit
+    def kernel(x: asc.GlobalAddress):
+        asc.data_copy(ub(x.dtype, 0, 1024), gm(x), asc.NdDmaParams(transposed))
+
+    run = simulate(kernel, np.zeros(1 << 15, np.float32), overrides=EASY | {"nddma.ways": ways})
+    assert run.columns.counters["nddma_miss"] == misses
+    assert run.columns.gm[0, 5:7].sum() == misses * LINE
+    (row,) = work(run, Pipe.MTE2)
+    assert row.end - row.start == max(1024 + 200, misses * 200 / 64)

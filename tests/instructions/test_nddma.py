@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import OutOfBoundsError, ParameterError, UnsupportedError
-from aicore_sim.instructions.base import GmTraffic, Op, Pipe
+from aicore_sim.instructions.base import NDDMA_ELEMENTS, GmTraffic, Op, Pipe
 from aicore_sim.instructions.nddma import (
     DEFAULT_CONFIG,
     MultiCopyLoopInfo,
@@ -207,6 +207,7 @@ def test_cost_and_gm_reads_follow_the_loops() -> None:
     assert op.gm_runs[:, :2].tolist() == [[0, 64]]
     # A transposition reads in its own loop order, not in the order of the destination.
     swapped = make(loops((64, 1), (1, 16), (16, 64)))
+    assert swapped.cost == GmTraffic("GM-UB", 4096, 1024, is_read=True, layout=NDDMA_ELEMENTS)
     assert swapped.gm_runs.tolist() == [[0, 4, 64, 4, 16, 256, 1, 0, 1, 0, 1, 0]]
     assert isinstance(swapped.cost, GmTraffic)
     assert swapped.cost.rows == 1024
