@@ -75,6 +75,8 @@ class PipeUnit:
         """Tick of the last entry put into the queue; -1 if there was none."""
         self.sleeper: simpy.Event | None = None
         self.scalar_sleeper: simpy.Event | None = None
+        self.bank_ticks = 0
+        """Ticks that instructions were held by conflicts in the banks of UB (ub_banks.py)."""
         self.current: Entry | None = None
         self.blocked: tuple[str, Any] | None = None
         word = core.index << CORE_SHIFT | int(pipe) << PIPE_SHIFT
@@ -101,6 +103,7 @@ class PipeUnit:
         exec_word, set_word, wait_word = words[kind_exec], words[kind_set], words[kind_wait]
         unit_flags = core.unit_flags() if self.pipe is Pipe.M else None
         recent: Recent | None = deque(maxlen=RECENT) if self.pipe is Pipe.V and machine.v_after_v else None
+        waits = machine.bank_waits if self.pipe is Pipe.V else None
         t = max_end = 0
         while True:
             if not queue:
@@ -124,8 +127,16 @@ class PipeUnit:
                 index, word, arg = op.index, exec_word, 0
                 route = op.route
                 begin = start if recent is None else _after_its_sources(recent, entry, op, start)
+                occupy = op.occupy
+                if waits is not None and op.access is not None:
+                    lost = waits.known.get((index, entry.offs))
+                    if lost is None:
+                        lost = waits.find(op, entry.offs)
+                    if lost:
+                        occupy += lost
+                        self.bank_ticks += lost
                 if not data and (route == 0 or (route == 1 and unit_flags is not None and unit_flags.quiet(start))):
-                    t = begin + op.occupy
+                    t = begin + occupy
                     end = t + op.latency
                 else:
                     self.current = entry
@@ -134,7 +145,7 @@ class PipeUnit:
                         yield self._turn(begin - now if begin > now else 0)
                         step = self._global(entry, op, begin, max(begin, now), None)
                     else:
-                        step = self._execute(entry, op, begin)
+                        step = self._execute(entry, op, begin, occupy)
                     begin, t, end, waited, arg = yield from step
                     self.current = None
                 if recent is not None:
@@ -234,8 +245,10 @@ class PipeUnit:
         return event
 
     # ---- instructions that touch something shared -------------------------------------------------------------------
-    def _execute(self, entry: Entry, op: Op, start: int) -> Generator[simpy.Event, Any, tuple[int, int, int, int, int]]:
-        """Returns (start, free, end, ticks waited for unit flags, device address)."""
+    def _execute(
+        self, entry: Entry, op: Op, start: int, occupy: int
+    ) -> Generator[simpy.Event, Any, tuple[int, int, int, int, int]]:
+        """Returns (start, free, end, ticks waited for unit flags, device address); `occupy` is the price with conflicts."""
         core = self.core
         env, machine = core.env, core.machine
         where, lo_sleep = None, start
@@ -256,7 +269,7 @@ class PipeUnit:
         if op.gm_operand >= 0:
             return (yield from self._global(entry, op, start, begin, where))
         waited = 0
-        free = begin + op.occupy
+        free = begin + occupy
         if where is not None:
             writer = op.pipe is Pipe.M
             flags = core.unit_flags()

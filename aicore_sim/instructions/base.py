@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError
+from aicore_sim.instructions.ub_access import UbAccess
 from aicore_sim.memory import Buffer
 from aicore_sim.transfer import Transfer
 
@@ -150,15 +151,16 @@ class Op:
     operand in GM (-1: none) and `gm_runs` its contiguous runs (`Transfer.src_runs` layout), for the L2 model.
     `unit_flag` is 0, 2 or 3 (spec api_semantics.md 17). `accumulates` marks an Mmad that reads its L0C operand.
     `aligns` is the start alignment in bytes of each operand (1: any), `limits` = (lowest byte, end, alignment) of each
-    operand, for the checks at the call; `warnings` are shown once per kernel line.
+    operand, for the checks at the call; `warnings` are shown once per kernel line. `access` are the blocks of UB that a
+    vector instruction touches, None where no bank conflicts are worked out for it.
     `through` names a private cache between GM and the operand ("nddma"), "" for none. `occupy` and `latency` (ticks) and
     `index` (row in the table of Ops) are filled in by the engine when it first meets the Op. `route` sorts Ops for it: 0
     touches nothing shared, 1 only looks at unit flags, 2 the rest.
     """
 
     __slots__ = (
-        "accumulates", "aligns", "api", "cost", "detail", "effect", "gm_operand", "gm_runs", "index", "latency", "limits", "nbytes",
-        "occupy", "path", "pipe", "priced", "reads", "route", "through", "unit_flag", "warnings", "writes",
+        "access", "accumulates", "aligns", "api", "cost", "detail", "effect", "gm_operand", "gm_runs", "index", "latency", "limits",
+        "nbytes", "occupy", "path", "pipe", "priced", "reads", "route", "through", "unit_flag", "warnings", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -180,6 +182,7 @@ class Op:
         through: str = "",
         detail: str = "",
         warnings: Sequence[str] = (),
+        access: UbAccess | None = None,
     ) -> None:
         self.api = api
         self.pipe = pipe
@@ -198,6 +201,7 @@ class Op:
         self.through = through
         self.detail = detail
         self.warnings = tuple(warnings)
+        self.access = access
         self.priced = False
         self.index = -1
         self.route = 2 if gm_operand >= 0 or through or unit_flag == 3 else 1 if unit_flag else 0
