@@ -309,6 +309,9 @@ def taken(api: str, params: ParamsT, ranges: Mapping[str, Range], card: Card, wa
                 warnings.append(f"{field} = {value} does not fit its {width} bits and becomes {kept}")
                 changed[field] = value = kept
         check_range(api, type(params).__name__, field, value, lo, hi, card.name)
+        if type(value) is not int:
+            # A run-time value of the kernel divides as in C; what is reckoned from the field must not.
+            changed[field] = int(value)
     return replace(params, **changed) if changed else params
 
 
