@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from aicore_sim.dtypes import BLOCK_BYTES
 
+
 @dataclass(frozen=True, slots=True)
 class Lane:
     """One operand: `blocks` of 32 B in each repeat, `block` bytes apart, repeats `repeat` bytes apart.
