@@ -273,14 +273,20 @@ class Vector(Table):
 
 
 class UbBanks(Table):
-    """Bank geometry of UB (section 10). `address_bits` maps a field to (highest, lowest) bit of the byte address."""
+    """Bank geometry of UB (section 10). `address_bits` maps a field to (highest, lowest) bit of the byte address; without
+    it no conflicts are charged."""
 
     banks: Number
     bank_bytes: Number
     groups: Number
     row_bytes: Number
+    # What a group does in one cycle: reads, writes, and both together; a bank takes one access.
     reads_per_group: Number
+    writes_per_group: Number
     accesses_per_group: Number
+    write_delay: Number  # Cycles from the last read of a repeat to its write
+    merges_repeats: Flag  # A source that every repeat reads at the same place is read once
+    splits_operands: Flag  # Blocks of a second source move beside the first where they can; else all of it waits
     sub_banks: Number | None = None
     address_bits: dict[str, tuple[int, int]] = Field(default_factory=dict)
     note: str = ""

@@ -135,10 +135,25 @@ class Trace:
 
     @cached_property
     def time_ticks(self) -> Ints:
-        """[core, pipe]: ticks with an instruction in progress, what msprof calls the pipe's time."""
+        """[core, pipe]: ticks with an instruction in progress, what msprof calls the pipe's time.
+
+        V is in use until its last result is there: ticks in which it waits while that is on its way count as well.
+        """
         time: Ints = self._ticks[:, :, list(IN_PROGRESS)].sum(axis=2)
+        time[:, Pipe.V] += self._draining
         time[:, Pipe.S] += self._ticks[:, Pipe.S, Cause.ISSUE]
         return time
+
+    @cached_property
+    def _draining(self) -> Ints:
+        """[core]: ticks of V between an instruction's `free` and its `end` in which it has not taken up the next one."""
+        c, order = self.columns, self._rows.order
+        rows = order[(c.pipe[order] == Pipe.V) & IS_WORK[c.kind[order]]]
+        core, free, end = c.core[rows], c.free[rows], c.end[rows]
+        until = end.copy()
+        same = core[1:] == core[:-1]
+        until[:-1][same] = np.minimum(end[:-1], c.start[rows][1:])[same]
+        return np.bincount(core, np.maximum(until - free, 0), len(c.cores)).astype(np.int64)
 
     @cached_property
     def _work_lanes(self) -> NDArray[np.int32]:

@@ -150,7 +150,7 @@ def test_fixpipe_by_destination_type(
 def test_vector_work_by_repeats(card: str, op: str, bits: int, repeats: int, cycles: float) -> None:
     streamed, isolated = price(card, VectorWork(op, bits, repeats * 2048 // bits, repeats))
     assert streamed == pytest.approx(cycles, abs=ULP)
-    assert isolated == pytest.approx(cycles + 24, abs=ULP)
+    assert isolated == pytest.approx(cycles + (33 if card == "atlas_350" else 24), abs=ULP)
 
 
 # ---- GM paths (11) --------------------------------------------------------------------------------------------------

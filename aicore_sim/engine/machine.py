@@ -20,6 +20,7 @@ from aicore_sim.engine.l2 import L2Cache
 from aicore_sim.engine.landing import Landing, hardware_order
 from aicore_sim.engine.pipes import CORE_SHIFT, KIND_SHIFT, PIPE_SHIFT, ROW, WHY_SHIFT, WORDS
 from aicore_sim.engine.sharing import SharedBandwidth
+from aicore_sim.engine.ub_banks import BankWaits, of_card
 from aicore_sim.errors import AiCoreError
 from aicore_sim.instructions.base import TICKS_PER_CYCLE, Op
 from aicore_sim.kernel.context import Recorder, Session
@@ -64,6 +65,8 @@ class Machine:
         """What a byte written to memory takes of its rate, a byte read taking 1."""
         self.v_after_v = card.model.vector.keeps_order.value
         """The hardware orders dependent vector instructions by itself (spec api_semantics.md 19.1)."""
+        banks = of_card(card)
+        self.bank_waits = BankWaits(banks) if banks is not None else None
         self.landing = Landing(self.env, hardware_order(self.v_after_v)) if data else None
         self._miss_latency: dict[str, int] = {}
         self._sync: dict[str, tuple[Rendezvous, dict[int, Counter]]] = {}
@@ -205,6 +208,9 @@ class Machine:
             counters |= {"nddma_hit": sum(c.hits for c in caches), "nddma_miss": sum(c.misses for c in caches),
                          "nddma_stale_hit": sum(c.stale_hits for c in caches),
                          "nddma_invalidate": sum(c.invalidated for c in caches)}  # fmt: skip
+        lost = sum(unit.bank_ticks for core in self.cores for unit in core.units if unit is not None)
+        if lost:
+            counters["ub_bank_conflict_cycles"] = round(lost / TICKS_PER_CYCLE)
         return Columns(
             core=word & 0xFFFF, pipe=word >> PIPE_SHIFT & 0xF, kind=word >> KIND_SHIFT & 0xFF, op=rows[:, 1],
             arg=rows[:, 2], line=rows[:, 3], issue=rows[:, 4], start=rows[:, 5], free=rows[:, 6], end=rows[:, 7],

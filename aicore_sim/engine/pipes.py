@@ -75,6 +75,8 @@ class PipeUnit:
         """Tick of the last entry put into the queue; -1 if there was none."""
         self.sleeper: simpy.Event | None = None
         self.scalar_sleeper: simpy.Event | None = None
+        self.bank_ticks = 0
+        """Ticks that instructions were held by conflicts in the banks of UB (ub_banks.py)."""
         self.current: Entry | None = None
         self.blocked: tuple[str, Any] | None = None
         self.filling = False
@@ -105,6 +107,7 @@ class PipeUnit:
         filler = core.units[Pipe.MTE2] if self.pipe is Pipe.MTE1 else None
         fresh, filling = True, False
         recent: Recent | None = deque(maxlen=RECENT) if self.pipe is Pipe.V and machine.v_after_v else None
+        waits = machine.bank_waits if self.pipe is Pipe.V else None
         t = max_end = 0
         while True:
             if not queue:
@@ -140,6 +143,13 @@ class PipeUnit:
                         fresh, filling = False, filler.filling
                     if filling:
                         occupy += op.beside
+                if waits is not None and op.access is not None:
+                    lost = waits.known.get((index, entry.offs))
+                    if lost is None:
+                        lost = waits.find(op, entry.offs)
+                    if lost:
+                        occupy += lost
+                        self.bank_ticks += lost
                 if not data and (route == 0 or (route == 1 and unit_flags is not None and unit_flags.quiet(start))):
                     t = begin + occupy
                     end = t + op.latency
@@ -254,7 +264,7 @@ class PipeUnit:
     def _execute(
         self, entry: Entry, op: Op, start: int, occupy: int
     ) -> Generator[simpy.Event, Any, tuple[int, int, int, int, int]]:
-        """Returns (start, free, end, ticks waited for unit flags, device address)."""
+        """Returns (start, free, end, ticks waited for unit flags, device address); `occupy` is the price with conflicts."""
         core = self.core
         env, machine = core.env, core.machine
         where, lo_sleep = None, start

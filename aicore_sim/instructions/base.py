@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError
+from aicore_sim.instructions.ub_access import UbAccess
 from aicore_sim.memory import Buffer
 from aicore_sim.transfer import Transfer
 
@@ -154,7 +155,8 @@ class Op:
     operand in GM (-1: none) and `gm_runs` its contiguous runs (`Transfer.src_runs` layout), for the L2 model.
     `unit_flag` is 0, 2 or 3 (spec api_semantics.md 17). `accumulates` marks an Mmad that reads its L0C operand.
     `aligns` is the start alignment in bytes of each operand (1: any), `limits` = (lowest byte, end, alignment) of each
-    operand, for the checks at the call; `warnings` are shown once per kernel line.
+    operand, for the checks at the call; `warnings` are shown once per kernel line. `access` are the blocks of UB that a
+    vector instruction touches, None where no bank conflicts are worked out for it.
     `through` names a private cache between GM and the operand ("nddma"), "" for none. `occupy` and `latency` (ticks) and
     `index` (row in the table of Ops) are filled in by the engine when it first meets the Op, and so is `beside`: the ticks it
     is longer while a transfer fills L1, for loads out of L1. `route` sorts Ops for it: 0
@@ -162,8 +164,9 @@ class Op:
     """
 
     __slots__ = (
-        "accumulates", "aligns", "api", "beside", "cost", "detail", "effect", "gm_operand", "gm_runs", "index", "latency", "limits", "nbytes",
-        "occupy", "path", "pipe", "priced", "reads", "route", "through", "unit_flag", "warnings", "writes",
+        "access", "accumulates", "aligns", "api", "beside", "cost", "detail", "effect", "gm_operand", "gm_runs", "index",
+        "latency", "limits", "nbytes", "occupy", "path", "pipe", "priced", "reads", "route", "through", "unit_flag", "warnings",
+        "writes",
     )  # fmt: skip
 
     def __init__(
@@ -185,6 +188,7 @@ class Op:
         through: str = "",
         detail: str = "",
         warnings: Sequence[str] = (),
+        access: UbAccess | None = None,
     ) -> None:
         self.api = api
         self.pipe = pipe
@@ -203,6 +207,7 @@ class Op:
         self.through = through
         self.detail = detail
         self.warnings = tuple(warnings)
+        self.access = access
         self.priced = False
         self.index = -1
         self.route = 2 if gm_operand >= 0 or through or unit_flag == 3 else 1 if unit_flag else 0
@@ -311,6 +316,9 @@ def taken(api: str, params: ParamsT, ranges: Mapping[str, Range], card: Card, wa
                 warnings.append(f"{field} = {value} does not fit its {width} bits and becomes {kept}")
                 changed[field] = value = kept
         check_range(api, type(params).__name__, field, value, lo, hi, card.name)
+        if type(value) is not int:
+            # A run-time value of the kernel divides as in C; what is reckoned from the field must not.
+            changed[field] = int(value)
     return replace(params, **changed) if changed else params
 
 

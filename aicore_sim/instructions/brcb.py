@@ -9,6 +9,7 @@ from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError
 from aicore_sim.instructions.base import Op, Pipe, VectorWork, cached_hash, check_range, describe, movement, taken
 from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.ub_access import access_of
 from aicore_sim.instructions.vector import check_kinds
 from aicore_sim.transfer import Transfer, strided_copy
 
@@ -54,5 +55,7 @@ def build(repeat_times: int, params: BrcbRepeatParams, dtype: DataType, kinds: t
     cost = VectorWork("brcb", dtype.bits, repeat_times * PER_REPEAT * BLOCK_BYTES // size, repeat_times)
     detail = f"repeat_times={repeat_times} {describe(params)}"
     op = movement(API, Pipe.V, "UB-UB", transfer, cost, aligns=(BLOCK_BYTES, BLOCK_BYTES), detail=detail, warnings=found)
+    op.access = access_of(repeat_times, (PER_REPEAT * BLOCK_BYTES, pitches[1], pitches[0]),
+                          {1: (PER_REPEAT * size, BLOCK_BYTES, PER_REPEAT * size)})  # fmt: skip
     op.reads = ((1, 0, repeat_times * PER_REPEAT * size),)
     return op

@@ -11,6 +11,7 @@ from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import Op, Pipe, VectorWork, cached_hash, describe, movement, taken
 from aicore_sim.instructions.offer import check_offer
+from aicore_sim.instructions.ub_access import UbAccess, access_of, lines
 from aicore_sim.instructions.vector import REPEAT_BYTES, check_kinds, mask_bits, mask_word
 from aicore_sim.instructions.vector_effect import Blocks, MaskEffect
 from aicore_sim.instructions.vector_math import Array
@@ -95,7 +96,15 @@ def build(form: CopyForm, dtype: DataType, kinds: tuple[str, ...], card: Card) -
     return Op(
         API, Pipe.V, cost, path="UB-UB", nbytes=active * dtype.bits // 8, effect=effect, reads=[(1, *spans[1])],
         writes=[(0, *spans[0])], aligns=aligns, detail=detail, warnings=found,
+        access=_access(repeats, blocks * BLOCK_BYTES, dst, src),
     )  # fmt: skip
+
+
+def _access(repeats: int, nbytes: int, dst: Blocks, src: Blocks) -> UbAccess | None:
+    """Blocks of a repeat of at most 256 B; a longer one (counter mode) takes an unknown number of steps: None."""
+    if nbytes > REPEAT_BYTES:
+        return None
+    return access_of(repeats, (nbytes, dst.block, dst.repeat), {1: (nbytes, src.block, src.repeat)})
 
 
 def _as_it_is(values: Array) -> Array:
@@ -114,4 +123,6 @@ def build_count(count: int, dtype: DataType, kinds: tuple[str, ...], card: Card)
     nbytes = dtype.nbytes(count)
     transfer = Transfer(strided_copy(nbytes, (), 0, (), 0, ()))
     cost = VectorWork("copy", max(dtype.bits, 8), count, -(-nbytes // REPEAT_BYTES))
-    return movement(API, Pipe.V, "UB-UB", transfer, cost, aligns=(BLOCK_BYTES, BLOCK_BYTES), detail=f"count={count}")
+    op = movement(API, Pipe.V, "UB-UB", transfer, cost, aligns=(BLOCK_BYTES, BLOCK_BYTES), detail=f"count={count}")
+    op.access = lines(cost.repeats, REPEAT_BYTES, {1: REPEAT_BYTES})
+    return op

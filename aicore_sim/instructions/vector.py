@@ -18,6 +18,7 @@ from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import Op, Pipe, Range, VectorWork, cached_hash, taken
 from aicore_sim.instructions.element_value import element_bytes, overflows
+from aicore_sim.instructions.ub_access import UbAccess, access_of, lines
 from aicore_sim.instructions.vector_effect import Blocks, Bools, CountEffect, MaskEffect
 from aicore_sim.instructions.vector_math import RULES, Array, Function
 
@@ -203,7 +204,9 @@ def count_op(work: Work, count: int, card: Card) -> Op | None:
     per_repeat = REPEAT_BYTES * 8 // work.bits
     effect = CountEffect(work.compute, work.dtypes, work.inputs, count, per_repeat)
     spans = [(0, dtype.nbytes(count)) for dtype in work.dtypes]
-    return _op(work, effect, spans, count, effect.repeats, f"count={count}")
+    sizes = [per_repeat * dtype.bits // 8 for dtype in work.dtypes]
+    access = lines(effect.repeats, sizes[0], {i: sizes[i] for i in work.inputs})
+    return _op(work, effect, spans, count, effect.repeats, f"count={count}", access)
 
 
 def mask_op(work: Work, form: Masked, card: Card) -> Op | None:
@@ -240,7 +243,9 @@ def mask_op(work: Work, form: Masked, card: Card) -> Op | None:
     effect = MaskEffect(work.compute, operands, work.inputs, mask, repeats, tail, register)
     active = int(mask.sum()) * (repeats - 1) + (tail or int(mask.sum()))
     detail = f"mask={form.mask} " + ("counter mode" if form.counter else f"repeat_times={repeats}")
-    return _op(work, effect, effect.spans(), active, repeats, detail, tuple(found))
+    places = [(per_repeat * x.dtype.bits // 8, x.block, x.repeat) for x in operands]
+    access = access_of(repeats, places[0], {i: places[i] for i in work.inputs})
+    return _op(work, effect, effect.spans(), active, repeats, detail, access, tuple(found))
 
 
 def _op(
@@ -250,13 +255,14 @@ def _op(
     count: int,
     repeats: int,
     detail: str,
+    access: UbAccess,
     warnings: tuple[str, ...] = (),
 ) -> Op:
     return Op(
         work.api, Pipe.V, VectorWork(work.op, work.bits, count, repeats), nbytes=work.dtypes[0].nbytes(count),
         effect=effect, reads=[(i, *spans[i]) for i in work.inputs], writes=[(0, *spans[0])],
         aligns=(BLOCK_BYTES,) * len(spans), detail=" ".join(filter(None, (detail, work.detail))),
-        warnings=(*work.warnings, *warnings),
+        warnings=(*work.warnings, *warnings), access=access,
     )  # fmt: skip
 
 

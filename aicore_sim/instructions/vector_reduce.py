@@ -16,6 +16,7 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import BLOCK_BYTES, DataType, float16
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import Op, Pipe, Range, VectorWork, taken
+from aicore_sim.instructions.ub_access import access_of
 from aicore_sim.instructions.vector import REPEAT_BYTES, check_kinds, mask_bits, mask_word
 from aicore_sim.instructions.vector_effect import Blocks, Bools, Bytes, gather, share
 from aicore_sim.instructions.vector_math import Array
@@ -316,4 +317,6 @@ def build(over: str, kind: str, form: ReduceForm, dtypes: Sequence[DataType], ki
         api, Pipe.V, VectorWork(shape.op, src.bits, active, repeats), path="UB-UB", nbytes=repeats * written.size * shape.size,
         effect=effect, reads=[(1, *source.span(0, mask.size - 1, repeats))], writes=[(0, *span)],
         aligns=(shape.align, BLOCK_BYTES), detail=f"{kind} mask={form.mask} repeat={repeats}", warnings=found,
+        access=access_of(repeats, (written.size * shape.size, BLOCK_BYTES, pitch),
+                         {1: (REPEAT_BYTES, source.block, source.repeat)}),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from aicore_sim.dtypes import BLOCK_BYTES, DataType
 from aicore_sim.errors import ParameterError, UnsupportedError
 from aicore_sim.instructions.base import Op, Pipe, VectorWork
 from aicore_sim.instructions.element_value import element_bytes
+from aicore_sim.instructions.ub_access import lines
 from aicore_sim.instructions.vector import REPEAT_BYTES, check_kinds, listed_types
 from aicore_sim.instructions.vector_effect import Bools, line_defined, mark_line, read_line, share, write_line
 from aicore_sim.instructions.vector_math import Array
@@ -128,7 +129,7 @@ def build_compare(
         api, Pipe.V, VectorWork("compare", dtype.bits, repeats * lanes, repeats), path="UB-UB", nbytes=repeats * lanes // 8,
         effect=CompareEffect(function, dtype, repeats, constant), reads=[(i, 0, nbytes) for i in range(1, len(dtypes))],
         writes=[(0, 0, repeats * lanes // 8)], aligns=(BLOCK_BYTES,) * len(dtypes), detail=f"{name} count={count}",
-        warnings=warnings,
+        warnings=warnings, access=lines(repeats, lanes // 8, dict.fromkeys(range(1, len(dtypes)), REPEAT_BYTES)),
     )  # fmt: skip
 
 
@@ -203,4 +204,5 @@ def build_select(
         api, Pipe.V, VectorWork("select", dtype.bits, count, effect.repeats), path="UB-UB", nbytes=nbytes, effect=effect,
         reads=[(1, 0, -(-bits // 8)), *((i, 0, nbytes) for i in range(2, len(dtypes)))], writes=[(0, 0, nbytes)],
         aligns=(BLOCK_BYTES,) * len(dtypes), detail=f"mode={mode} count={count}",
+        access=lines(effect.repeats, REPEAT_BYTES, dict.fromkeys(range(2, len(dtypes)), REPEAT_BYTES)),
     )  # fmt: skip

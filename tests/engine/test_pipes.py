@@ -175,7 +175,7 @@ def test_vector_instructions_have_a_least_cost_and_a_latency() -> None:
     def vectors(x: asc.GlobalAddress):
         for i in range(3):
             asc.adds(ub(x.dtype, 2048 * i, 2048), ub(x.dtype, 2048 * i, 2048), 1.0, 8)
-        asc.adds(ub(x.dtype, 6144, 2048), ub(x.dtype, 6144, 2048), 1.0, 2048)
+        asc.adds(ub(x.dtype, 8256, 2048), ub(x.dtype, 6144, 2048), 1.0, 2048)  # other banks than the source
 
     run = simulate(vectors, np.zeros(8, np.float32), overrides={"scalar.issue": 1})
     # 8 floats are one repeat, less than the 4 cycles an instruction takes at least; 2048 floats are 32 repeats.

@@ -341,3 +341,18 @@ def test_a_float_is_refused_even_after_the_equal_int_was_accepted() -> None:
     with pytest.raises(asc.ParameterError) as caught:
         asc.simulate(kernel, np.zeros(1024, np.float16))
     assert caught.value.field == "block_len"
+
+
+def test_fields_from_run_time_values_count_as_plain_numbers() -> None:
+    # A run-time value divides as C does; the rate of a copy of `height` rows must not become 0 by it.
+    @asc.jit
+    def load(x: asc.GlobalAddress) -> None:
+        gm = asc.GlobalTensor()
+        gm.set_global_buffer(x)
+        height = 4 - asc.get_block_idx()
+        ub = asc.LocalTensor(x.dtype, asc.TPosition.VECIN, 0, 64)
+        asc.data_copy(ub, gm, asc.DataCopyParams(height, 1, 0, 0))
+
+    run = asc.simulate(load, np.zeros(64, np.float32), card="atlas_a2")
+    assert type(run.columns.ops[0].cost.nbytes) is int
+    assert run.columns.ops[0].cost.nbytes == 4 * 32
