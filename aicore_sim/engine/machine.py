@@ -16,12 +16,13 @@ from aicore_sim.engine.columns import FLAG_IDS, Cause, Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.deadlock import explain
 from aicore_sim.engine.flags import Counter, CrossCore, Rendezvous
-from aicore_sim.engine.l2 import L2Cache
+from aicore_sim.engine.l2 import Access, Ints, L2Cache
 from aicore_sim.engine.landing import Landing, hardware_order
+from aicore_sim.engine.outcomes import Outcomes
 from aicore_sim.engine.pipes import CORE_SHIFT, KIND_SHIFT, PIPE_SHIFT, ROW, WHY_SHIFT, WORDS
 from aicore_sim.engine.sharing import SharedBandwidth
 from aicore_sim.errors import AiCoreError
-from aicore_sim.instructions.base import TICKS_PER_CYCLE, Op
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Op, Pipe
 from aicore_sim.kernel.context import Recorder, Session
 from aicore_sim.kernel.program import Entry, Kind
 from aicore_sim.timing import Timing, ticks
@@ -32,12 +33,18 @@ BlockFactory = Callable[[Core], Recorder | None]
 
 
 class Machine:
-    """One run. `next_block(core)` hands out recorders (None: no more work for this core)."""
+    """One run. `next_block(core)` hands out recorders (None: no more work for this core).
 
-    def __init__(self, card: Card, session: Session, *, data: bool, contention: bool) -> None:
+    `outcomes` keeps or replays what the L2 answers (outcomes.py).
+    """
+
+    def __init__(
+        self, card: Card, session: Session, *, data: bool, contention: bool, outcomes: Outcomes | None = None
+    ) -> None:
         self.card = card
         self.session = session
         self.data = data
+        self.outcomes = outcomes
         self.env = simpy.Environment()
         self.timing = Timing(card)
         self.rows: array[int] = array("q")
@@ -59,8 +66,8 @@ class Machine:
         self.landing = Landing(self.env, hardware_order(self.v_after_v)) if data else None
         self._miss_latency: dict[str, int] = {}
         self._sync: dict[str, tuple[Rendezvous, dict[int, Counter]]] = {}
-        self._blocks: deque[BlockFactory] = deque()
-        self._bound: dict[int, deque[BlockFactory]] = {}
+        self._blocks: deque[tuple[int, BlockFactory]] = deque()
+        self._bound: dict[int, deque[tuple[int, BlockFactory]]] = {}
         self.cross: CrossCore
         self.participants = 0
         self.transfers = 0
@@ -76,17 +83,16 @@ class Machine:
 
     def queue_block(self, factory: BlockFactory, core: Core | None = None) -> None:
         """A block for the next free core, or for `core` alone."""
-        if core is None:
-            self._blocks.append(factory)
-        else:
-            self._bound.setdefault(core.index, deque()).append(factory)
+        queue = self._blocks if core is None else self._bound.setdefault(core.index, deque())
+        queue.append((self.participants, factory))
         self.participants += 1
 
     def next_block(self, core: Core) -> Recorder | None:
-        mine = self._bound.get(core.index)
-        if mine:
-            return mine.popleft()(core)
-        return self._blocks.popleft()(core) if self._blocks else None
+        queue = self._bound.get(core.index) or self._blocks
+        if not queue:
+            return None
+        core.block, factory = queue.popleft()
+        return factory(core)
 
     # ---- services to the cores --------------------------------------------------------------------------------------
     def record(self, recorder: Recorder, answer: Any) -> list[Entry]:
@@ -107,6 +113,16 @@ class Machine:
         self.timing.price(op)
         op.index = len(self.ops)
         self.ops.append(op)
+
+    def look_up(self, core: Core, pipe: Pipe, base: int, runs: Ints, write: bool, mode: str) -> Access:
+        """What the L2 answers to a transfer of this core and pipe; arguments else as `L2Cache.access`.
+
+        The one place where an outcome is obtained, so that a run without contention can have those of the run with it.
+        Waiting behind other cores on one line is contention too: whoever charges it leaves it out of such a replay.
+        """
+        if self.outcomes is None:
+            return self.l2.access(base, runs, write, mode)
+        return self.outcomes.look_up(self.l2, (core.block, int(pipe)), base, runs, write, mode)
 
     def miss_latency(self, path: str) -> int:
         found = self._miss_latency.get(path)

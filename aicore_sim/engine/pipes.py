@@ -311,7 +311,7 @@ class PipeUnit:
         if op.through == "nddma":
             landing_entry, access = core.nddma_read(entry, op, address, hint)
         else:
-            access = machine.l2.access(address, op.gm_runs, not cost.is_read, hint)
+            access = machine.look_up(core, self.pipe, address, op.gm_runs, not cost.is_read, hint)
         private = machine.timing.gm_private(cost, access.runs)
         stretch = 0
         if where is not None:
