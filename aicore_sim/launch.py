@@ -14,6 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from aicore_sim import dtypes
+from aicore_sim.bound import Bound, lower_bound
 from aicore_sim.cards import Card, load_card
 from aicore_sim.engine.columns import Columns
 from aicore_sim.engine.core import Core
@@ -54,7 +55,7 @@ class Run:
     """The result of one launch on one card.
 
     `time_us` is the task duration, launch included; `core_time_us` the mean over the cores that took part. `warnings`
-    are (text, file, line, count). `correct`, `metrics`, `measured` and `files` are filled in by whoever knows the
+    are (text, file, line, count). `correct`, `metrics`, `measured`, `against_msprof` and `files` are filled in by whoever knows the
     scenario. `hazards` is a list of findings; this version finds none by itself. `contention` is there for runs without
     contention only; everything else is then of the run without it.
     """
@@ -72,11 +73,17 @@ class Run:
     measured: list[dict[str, Any]] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     contention: Contention | None = None
+    against_msprof: list[dict[str, Any]] | None = None
 
     @cached_property
     def trace(self) -> Trace:
         """The table of executed instructions and everything derived from it."""
         return Trace(self.columns)
+
+    @cached_property
+    def lower_bound(self) -> Bound:
+        """What rates and recorded traffic alone ask for; never more than the cores' own time, launch left out."""
+        return lower_bound(self.columns, self.card, shared=self.contention is None)
 
     @property
     def cycles(self) -> float:
