@@ -35,8 +35,8 @@ class Bound:
 
 
 def lower_bound(columns: Columns, card: Card, shared: bool = True) -> Bound:
-    """The largest of `demands`. `shared`: the transfers of the run shared L2 and memory; False for a replay without
-    contention, where each had them to itself."""
+    """The largest of `demands`. `shared`: all transfers of the run shared L2 and memory; False for a replay without
+    contention, where each had them to itself and only those of one pipe come one after another."""
     found = demands(columns, card, shared)
     by = max(found, key=found.__getitem__, default=None)
     if by is None or not found[by]:
@@ -46,7 +46,8 @@ def lower_bound(columns: Columns, card: Card, shared: bool = True) -> Bound:
 
 def demands(columns: Columns, card: Card, shared: bool = True) -> dict[str, float]:
     """Ticks that each resource needs for the run: "aic.M", "aiv.MTE2 port", ... (the busiest core's; "port" where most of
-    it is GM traffic), "issue" (the busiest scalar unit), and "l2 read", "l2 write" and "memory" if `shared`."""
+    it is GM traffic), "l2 read", "l2 write" and "memory" (of one pipe, unless `shared`), "issue" (the busiest scalar
+    unit)."""
     timing = Timing(card)
     # Whole ticks of every instruction, rounded down: prices are rounded to nearest, many small ones would add up.
     work = np.array([math.floor(timing.work(op.cost) * TICKS_PER_CYCLE) for op in columns.ops] or [0], np.float64)
@@ -66,25 +67,30 @@ def demands(columns: Columns, card: Card, shared: bool = True) -> dict[str, floa
             busiest = cores[int(total[cores, pipe].argmax())]
             port = " port" if through_port[busiest, pipe] * 2 > total[busiest, pipe] else ""
             out[f"{kind}.{pipe.name}{port}"] = float(total[busiest, pipe])
-    if shared:
-        out |= _shared(columns, card)
+    out |= _behind_the_ports(columns, card, shared)
     entries = np.bincount(columns.core, minlength=len(columns.cores))
     out["issue"] = float(entries.max(initial=0)) * math.floor(card.value("scalar.issue") * TICKS_PER_CYCLE)
     return out
 
 
-def _shared(columns: Columns, card: Card) -> dict[str, float]:
-    """Ticks of L2 and memory. Stores that bypass L2 are left out of memory: the rows do not tell them from others."""
+def _behind_the_ports(columns: Columns, card: Card, shared: bool) -> dict[str, float]:
+    """Ticks of L2 and memory, for all transfers or for those of one pipe.
+
+    Stores that bypass L2 are left out of memory: the rows do not tell them from others.
+    """
     gm = columns.gm
     is_read = np.array([isinstance(op.cost, GmTraffic) and op.cost.is_read for op in columns.ops] or [False])
-    reads = is_read[columns.op[gm[:, 0]]]
+    rows = gm[:, 0]
+    reads = is_read[columns.op[rows]]
+    lanes = columns.core[rows] * len(Pipe) + columns.pipe[rows]
 
     def ticks(nbytes: Ints, gbps: float) -> float:
         per_tick = gbps * 1e3 / columns.clock_mhz / TICKS_PER_CYCLE
-        return float(nbytes.sum()) / per_tick * (1 - _SHARED_PRECISION)
+        total = nbytes.sum() if shared else np.bincount(lanes, nbytes).max(initial=0)
+        return float(total) / per_tick * (1 - _SHARED_PRECISION)
 
     return {
-        "l2 read": ticks(gm[reads, _REQUESTED], card.value("l2.read_rate")),
-        "l2 write": ticks(gm[~reads, _REQUESTED], card.value("l2.write_rate")),
+        "l2 read": ticks(gm[:, _REQUESTED] * reads, card.value("l2.read_rate")),
+        "l2 write": ticks(gm[:, _REQUESTED] * ~reads, card.value("l2.write_rate")),
         "memory": ticks(gm[:, _MISSED] * reads + gm[:, _EVICTED], card.memory_attainable_gbps),
     }

@@ -162,6 +162,10 @@ def simulate(
     return run_kernel(kernel, args, kwargs, blocks, chosen.reading(quirks, wrap), options)
 
 
+_MANY_ROWS = 100_000
+"""From so many rows on, those of a run that is over are worth a garbage collection before the next one fills memory."""
+
+
 def run_kernel(
     kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], blocks: int, card: Card, options: Options
 ) -> Run:
@@ -175,9 +179,10 @@ def run_kernel(
         return _run_once(kernel, args, kwargs, blocks, card, options, None)
     recorded = Recorded()
     first = _run_once(kernel, args, kwargs, blocks, card, replace(options, contention=True), recorded)
-    time_us, wall_s, engine_s = first.time_us, first.wall_s, first.engine_s
+    time_us, wall_s, engine_s, large = first.time_us, first.wall_s, first.engine_s, first.instructions > _MANY_ROWS
     del first
-    gc.collect()  # its rows are as large as those to come
+    if large:
+        gc.collect()
     replay = Replay(recorded)
     run = _run_once(kernel, args, kwargs, blocks, card, options, replay)
     run.contention = Contention(time_us, run.time_us, replay.fresh)
