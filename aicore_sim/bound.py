@@ -57,7 +57,7 @@ def demands(columns: Columns, card: Card, shared: bool = True) -> dict[str, floa
     shape = (len(columns.cores), len(Pipe))
 
     def per_lane(of_op: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(lanes, of_op[columns.op[rows]], shape[0] * shape[1]).reshape(shape)
+        return np.bincount(lanes, of_op[columns.op[rows]], shape[0] * shape[1]).astype(np.float64).reshape(shape)
 
     total, through_port = per_lane(work), per_lane(work * is_gm)
     out: dict[str, float] = {}

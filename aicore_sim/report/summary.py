@@ -93,6 +93,9 @@ def print_result(run: Run, console: Console) -> None:
             console.print(Text(f"  {stall['share']:6.1%}  {where:8} {stall['cause']}"))
     if run.measured:
         console.print(_measured_table(run.measured))
+    if run.against_msprof is not None:
+        rows = [{**row, "value": row["measured"]} for row in run.against_msprof]
+        console.print(_measured_table(rows, "msprof against simulated (means over cores, bytes of all)"))
     _print_lines(console, "hazards", [_hazard_line(hazard) for hazard in run.hazards], "red")
     _print_lines(console, "warnings", _warning_lines(run.warnings), "yellow")
     if run.files:
@@ -120,16 +123,17 @@ def _bound_line(run: Run) -> Text:
     bound, time_us = run.lower_bound, run.trace.length_us
     if bound.by is None:
         return Text("  lower bound 0 us: nothing to do")
-    return Text(f"  lower bound {_figure(bound.us)} us ({bound.by}), {_figure(time_us)} us without launch: "
-                f"gap {_figure(time_us - bound.us)} us, {(time_us - bound.us) / bound.us:.1%}")  # fmt: skip
+    gap = time_us - bound.us
+    return Text(f"  lower bound {_figure(bound.us)} us ({bound.by}), time without launch {_figure(time_us)} us: "
+                f"gap {_figure(gap)} us, {gap / time_us:.1%} of it")  # fmt: skip
 
 
 def _contention_line(contention: Contention) -> Text:
     share = contention.cost_us / contention.time_us if contention.time_us else 0.0
-    text = Text(f"  contention costs {_figure(contention.cost_us)} us, {share:.1%} of {_figure(contention.time_us)} us; all else "
-                f"here is of the run without it, {_figure(contention.without_us)} us")  # fmt: skip
+    text = Text(f"  contention costs {_figure(contention.cost_us)} us, {share:.1%} of {_figure(contention.time_us)} us; "
+                f"all else here is of the run without it, {_figure(contention.without_us)} us")  # fmt: skip
     if contention.fresh:
-        text.append(f"\n  {contention.fresh:,} transfers of it were not made with contention: looked up in L2 anew", "yellow")
+        text.append(f"\n  {contention.fresh:,} of its transfers were not made with contention and looked up in L2 anew", "yellow")
     return text
 
 
@@ -160,8 +164,8 @@ def _top_wait(stalls: pd.DataFrame, pipe: str) -> str:
     return f"{mine['cause'].iloc[0]} {mine['share'].iloc[0]:.1%}" if len(mine) else ""
 
 
-def _measured_table(measured: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title="published measurements", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
+def _measured_table(measured: Sequence[Mapping[str, Any]], title: str = "published measurements") -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
                   pad_edge=False)  # fmt: skip
     table.add_column("metric", overflow="fold")
     for name in ("measured", "simulated"):
