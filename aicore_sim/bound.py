@@ -19,9 +19,8 @@ from aicore_sim.engine.columns import Columns, Ints
 from aicore_sim.instructions.base import TICKS_PER_CYCLE, GmTraffic, Pipe
 from aicore_sim.kernel.program import Kind
 from aicore_sim.timing import Timing
+from aicore_sim.trace import EVICTED, MISSED, REQUESTED
 
-_MISSED, _EVICTED, _REQUESTED = 6, 7, 8
-"""Columns of `Columns.gm`."""
 _SHARED_PRECISION = 1e-6
 """The sharing of bandwidth computes in floating point and lets a flow end this close to its last byte (sharing.py)."""
 
@@ -90,7 +89,7 @@ def _behind_the_ports(columns: Columns, card: Card, shared: bool) -> dict[str, f
         return float(total) / per_tick * (1 - _SHARED_PRECISION)
 
     return {
-        "l2 read": ticks(gm[:, _REQUESTED] * reads, card.value("l2.read_rate")),
-        "l2 write": ticks(gm[:, _REQUESTED] * ~reads, card.value("l2.write_rate")),
-        "memory": ticks(gm[:, _MISSED] * reads + gm[:, _EVICTED], card.memory_attainable_gbps),
+        "l2 read": ticks(gm[:, REQUESTED] * reads, card.value("l2.read_rate")),
+        "l2 write": ticks(gm[:, REQUESTED] * ~reads, card.value("l2.write_rate")),
+        "memory": ticks(gm[:, MISSED] * reads + gm[:, EVICTED], card.memory_attainable_gbps),
     }
