@@ -53,6 +53,7 @@ _ADVICE_BY_FIELD = {
     "out": "choose another folder with --out, or --no-files",
     "window": "times count from the start of the run; without --window the whole run is drawn",
     "file": "give the path of a Python file, or -m MODULE",
+    "against-msprof": "give the OPPROF_... folder that `msprof op` wrote for this kernel, or one above it",
 }
 """For options of the command line."""
 

@@ -30,6 +30,8 @@ from aicore_sim.cli_output import (
 )
 from aicore_sim.errors import AiCoreError, ConfigError, DeadlockError
 from aicore_sim.launch import Options, Run
+from aicore_sim.report.against import against_msprof
+from aicore_sim.report.msprof import Profile, read_profile
 from aicore_sim.report.summary import as_result, print_result
 from aicore_sim.scenario import Job, Measured, Scenario, load_scenario, scenario_names
 
@@ -63,6 +65,7 @@ class Request:
     window_us: tuple[float, float] | None
     as_json: bool
     quiet: bool
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def run(
     no_data: Annotated[bool, typer.Option("--no-data", help="Times only: move no bytes.")] = False,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not check the result.")] = False,
     no_contention: Annotated[
-        bool, typer.Option("--no-contention", help="Every core has L2 and memory to itself.")
+        bool, typer.Option("--no-contention", help="Run twice: what does waiting for shared L2 and memory cost?")
     ] = False,
     override: Annotated[
         list[str] | None,
@@ -101,6 +104,10 @@ def run(
     no_files: Annotated[bool, typer.Option("--no-files", help="Write no report files.")] = False,
     window: Annotated[
         str | None, typer.Option("--window", metavar="A:B", help="Draw only this stretch, in us.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against-msprof", metavar="DIR", help="Compare with a result folder of `msprof op`."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -117,6 +124,8 @@ def run(
       aicore-sim run matmul M=2048 N=2048 K=2048 --card atlas_a2 --no-data
       aicore-sim run add rows=1024 --card all --json
       aicore-sim run matmul --override hbm.nominal_rate=1600 --window 2:5
+      aicore-sim run add --card atlas_a2 --no-data --no-contention
+      aicore-sim run add --card atlas_a2 --against-msprof OPPROF_DIR
     """
     set_up_logging(quiet, verbose)
     chosen = [one.reading(quirks, wrap) for one in load_cards(card or ["atlas_350"], override or [])]
@@ -124,9 +133,10 @@ def run(
     window_us = parse_window(window)
     if window_us is not None and no_files:
         raise ConfigError("--window is about timeline.png, which --no-files leaves out", field="window", value=window)
+    profile = None if against is None else read_profile(against)
     request = Request(
         loaded, loaded.parse(words or []), Options(data=not no_data, checks=not no_check, contention=not no_contention),
-        blocks, not no_files, window_us, as_json, quiet,
+        blocks, not no_files, window_us, as_json, quiet, profile,
     )  # fmt: skip
     console = stdout_console()
     with stdout_for_results(as_json):
@@ -162,6 +172,10 @@ def _on_card(request: Request, card: Card, folder: Path, console: Console, *, al
              result.wall_s - result.engine_s)  # fmt: skip
     row = as_result(result)
     result.measured = row["measured"] = compare(row, job.measured)
+    notes: list[str] = []
+    if request.profile is not None:
+        result.against_msprof, notes = against_msprof(result, request.profile)
+        row["against_msprof"] = result.against_msprof
     if request.write:
         window_us = request.window_us
         if not alone and window_us is not None and window_us[0] >= result.trace.length_us:
@@ -171,7 +185,9 @@ def _on_card(request: Request, card: Card, folder: Path, console: Console, *, al
         write_report(result, folder, request.scenario.name, window_us=window_us)
         row["files"] = list(result.files)
     if not request.as_json:
-        _print(result, job, request, console)
+        _print(result, job, request, console, notes)
+    for note in notes if request.as_json else ():
+        log.warning("%s: %s", card.label, note)
     wrong = result.correct is False or any(_is_error(hazard) for hazard in row["hazards"])
     verdict = {True: "correct", False: "WRONG", None: "not checked"}[result.correct]
     return Outcome(row, job.parameters, WRONG if wrong else DONE, verdict)
@@ -188,9 +204,9 @@ def _is_error(hazard: Any) -> bool:
     return isinstance(hazard, Mapping) and hazard.get("severity") == "error"
 
 
-def _print(result: Run, job: Job, request: Request, console: Console) -> None:
+def _print(result: Run, job: Job, request: Request, console: Console, notes: Sequence[str]) -> None:
     print_result(result, console)
-    for note in job.notes:
+    for note in (*notes, *job.notes):
         console.print(Text(f"note: {note}"))
     if job.show is not None and request.options.data:
         console.print(Text(job.show(job.args)))

@@ -6,7 +6,7 @@ import gc
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from aicore_sim import dtypes
+from aicore_sim.bound import Bound, lower_bound
 from aicore_sim.cards import Card, load_card
 from aicore_sim.engine.columns import Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.machine import Machine
+from aicore_sim.engine.outcomes import Outcomes, Recorded, Replay
 from aicore_sim.errors import AiCoreError, CapacityError, ParameterError
 from aicore_sim.instructions.base import TICKS_PER_CYCLE
 from aicore_sim.kernel import framework, jit
@@ -30,13 +32,32 @@ from aicore_sim.memory import Buffer, GlobalMemory
 from aicore_sim.trace import Trace
 
 
+@dataclass(frozen=True)
+class Contention:
+    """What waiting for shared L2 and memory costs a run: its task time with and without, launch included."""
+
+    time_us: float
+    without_us: float
+    fresh: int = 0
+    """Transfers that the run without contention made and the run with it did not: looked up in L2 anew."""
+
+    @property
+    def cost_us(self) -> float:
+        return self.time_us - self.without_us
+
+    def as_dict(self) -> dict[str, float]:
+        """As the JSON result has it."""
+        return {"time_us": self.time_us, "without_us": self.without_us, "cost_us": self.cost_us}
+
+
 @dataclass
 class Run:
     """The result of one launch on one card.
 
     `time_us` is the task duration, launch included; `core_time_us` the mean over the cores that took part. `warnings`
-    are (text, file, line, count). `correct`, `metrics`, `measured` and `files` are filled in by whoever knows the
-    scenario. `hazards` is a list of findings; this version finds none by itself.
+    are (text, file, line, count). `correct`, `metrics`, `measured`, `against_msprof` and `files` are filled in by whoever knows the
+    scenario. `hazards` is a list of findings; this version finds none by itself. `contention` is there for runs without
+    contention only; everything else is then of the run without it.
     """
 
     card: Card
@@ -51,11 +72,18 @@ class Run:
     metrics: dict[str, Any] = field(default_factory=dict)
     measured: list[dict[str, Any]] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    contention: Contention | None = None
+    against_msprof: list[dict[str, Any]] | None = None
 
     @cached_property
     def trace(self) -> Trace:
         """The table of executed instructions and everything derived from it."""
         return Trace(self.columns)
+
+    @cached_property
+    def lower_bound(self) -> Bound:
+        """What rates and recorded traffic alone ask for; never more than the cores' own time, launch left out."""
+        return lower_bound(self.columns, self.card, shared=self.contention is None)
 
     @property
     def cycles(self) -> float:
@@ -92,6 +120,7 @@ class Options:
     data: bool = True
     checks: bool = True
     contention: bool = True
+    """False: run twice, the second time with the first one's L2 outcomes and every transfer by itself."""
     auto_sync: bool = True
     slack_is_warning: bool = False
     strict: bool = False
@@ -123,7 +152,7 @@ def simulate(
     and mix kernels, vector cores for vector kernels (spec api_semantics.md 21). `quirks` ("documented",
     "implementation", or names out of `aicore_sim.quirks`) says how calls are read where the vendor's implementation
     differs from its pages, `wrap` ("refuse" or "hardware") what becomes of values too wide for their field; `seed` is
-    kept for runs that draw numbers, which none does yet.
+    kept for runs that draw numbers, which none does yet. `contention=False` runs the kernel twice, see `run_kernel`.
 
     Raises ParameterError, AlignmentError, CapacityError, OutOfBoundsError or UnsupportedError at the kernel line that
     caused it, DeadlockError if the program cannot proceed, ConfigError for the card.
@@ -135,10 +164,40 @@ def simulate(
     return run_kernel(kernel, args, kwargs, blocks, chosen.reading(quirks, wrap), options)
 
 
+_MANY_ROWS = 100_000
+"""From so many rows on, those of a run that is over are worth a garbage collection before the next one fills memory."""
+
+
 def run_kernel(
     kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], blocks: int, card: Card, options: Options
 ) -> Run:
-    """As `simulate`, with card and options prepared."""
+    """As `simulate`, with card and options prepared.
+
+    Without contention the kernel first runs as ever, and what the L2 answers to each transfer is kept. Then it runs again
+    on the same input, with these answers and every transfer alone with L2 and memory; that is the run handed back, its
+    data and its times, with the time of the first in `Run.contention`.
+    """
+    if options.contention:
+        return _run_once(kernel, args, kwargs, blocks, card, options, None)
+    recorded = Recorded()
+    first = _run_once(kernel, args, kwargs, blocks, card, replace(options, contention=True), recorded)
+    time_us, wall_s, engine_s, large = first.time_us, first.wall_s, first.engine_s, first.instructions > _MANY_ROWS
+    del first
+    if large:
+        gc.collect()
+    replay = Replay(recorded)
+    run = _run_once(kernel, args, kwargs, blocks, card, options, replay)
+    run.contention = Contention(time_us, run.time_us, replay.fresh)
+    run.wall_s += wall_s
+    run.engine_s += engine_s
+    return run
+
+
+def _run_once(
+    kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], blocks: int, card: Card, options: Options,
+    outcomes: Outcomes | None,
+) -> Run:  # fmt: skip
+    """One simulation. The host's arrays stay as they are where outcomes are recorded: the replay needs its input."""
     began = time.perf_counter()
     function = kernel if isinstance(kernel, jit.JitFunction) else jit.jit(kernel)
     try:
@@ -153,7 +212,7 @@ def run_kernel(
                       slack_is_warning=options.slack_is_warning, strict=options.strict)  # fmt: skip
     bound, outputs = _place_arguments(function, args, kwargs, gm, options.data)
     kind = "core" if card.coupled else kernel_kind(function.fn, function.kernel_type)
-    machine = Machine(card, session, data=options.data, contention=options.contention)
+    machine = Machine(card, session, data=options.data, contention=options.contention, outcomes=outcomes)
     if options.progress is not None:
         _watch(machine, options.progress)
     _queue_blocks(machine, session, kind, blocks, function.kernel_type, lambda: function.body(**jit.for_block(bound)))
@@ -170,7 +229,7 @@ def run_kernel(
         enter(None)
         if collecting:
             gc.enable()
-    if options.data:
+    if options.data and not isinstance(outcomes, Recorded):
         _copy_back(gm, outputs)
     wall = time.perf_counter() - began
     return Run(card, blocks, function.fn.__name__, columns, wall, wall - machine.record_seconds, _warnings(session))

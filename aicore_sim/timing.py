@@ -13,6 +13,7 @@ from aicore_sim.errors import UnsupportedError
 from aicore_sim.instructions.base import (
     NDDMA_ELEMENTS,
     TICKS_PER_CYCLE,
+    CostKey,
     CubeWork,
     FixWork,
     GmTraffic,
@@ -84,16 +85,32 @@ class Timing:
             op.occupy, op.latency = self._scalar(cost), 0
         op.priced = True
 
+    def work(self, cost: CostKey) -> float:
+        """Cycles that the rates alone ask of the pipe: what is left of `occupy` (GM: of the transfer through the core's
+        own port) without heads, issue limits, prices per run, unit flags and other cores. 0 for scalar work."""
+        if isinstance(cost, OnChip):
+            return self._on_chip_work(cost)
+        if isinstance(cost, CubeWork):
+            return self.cube_steps(cost.dtype, cost.m, cost.n, cost.k)
+        if isinstance(cost, VectorWork):
+            return self._vector_work(cost)
+        if isinstance(cost, FixWork):
+            return self._fix_work(cost)
+        return cost.nbytes / self._gm_figures(cost)[0] if isinstance(cost, GmTraffic) else 0.0
+
     def _on_chip(self, cost: OnChip) -> tuple[int, int]:
-        rate = self.card.path_number(cost.path, "rate", cost.api)
         head = self.card.path_number(cost.path, "occupancy_head", cost.api)
         latency = self.card.path_number(cost.path, "latency", cost.api)
+        return ticks(head + self._on_chip_work(cost)), max(ticks(latency - head), 0)
+
+    def _on_chip_work(self, cost: OnChip) -> float:
+        rate = self.card.path_number(cost.path, "rate", cost.api)
         if cost.load3d is not None:
             rate = min(rate, self._load3d_rate(cost.path, *cost.load3d))
-        cycles = head + cost.nbytes / rate
+        cycles = cost.nbytes / rate
         if cost.scale_bytes:
             cycles += cost.scale_bytes / self.card.path_number(cost.path, "scale_rate", cost.api)
-        return ticks(cycles), max(ticks(latency - head), 0)
+        return cycles
 
     def _load3d_rate(self, path: str, stride: int, rows: int) -> float:
         """Img2col rate by stride in W and kernel rows (spec hardware.md 5)."""
@@ -123,23 +140,29 @@ class Timing:
         return ticks(max(self.card.value("mmad.issue_min"), steps) + head), max(ticks(latency), 0)
 
     def _vector(self, cost: VectorWork) -> tuple[int, int]:
+        cycles = max(self.card.value("vector.issue_min"), self._vector_work(cost))
+        return ticks(cycles), ticks(self.card.value("vector.latency_dependent"))
+
+    def _vector_work(self, cost: VectorWork) -> float:
         rate = self.card.value("vector.bytes_per_cycle") * 8 / cost.bits
         for key in (cost.op, f"{cost.op}_b{cost.bits}"):
             path = f"vector.elements_per_cycle.{key}"
             if self.card.has(path):
                 rate = self.card.value(path)
         per_repeat = self.card.value("vector.repeat_bytes") * 8 / cost.bits / rate
-        cycles = max(self.card.value("vector.issue_min"), cost.repeats * per_repeat)
-        return ticks(cycles), ticks(self.card.value("vector.latency_dependent"))
+        return cost.repeats * per_repeat
 
     def _fix(self, cost: FixWork) -> tuple[int, int]:
+        head = self.card.value("fixpipe.head")
+        return ticks(head + self._fix_work(cost)), ticks(self.card.value("fixpipe.latency"))
+
+    def _fix_work(self, cost: FixWork) -> float:
         key = f"fixpipe.rates.{cost.path}.{cost.out_type}"
         if self.card.has(key):
             rate = self.card.value(key)
         else:
             rate = self.card.path_number(cost.path, "rate", None)
-        head = self.card.value("fixpipe.head")
-        return ticks(head + cost.nbytes / rate), ticks(self.card.value("fixpipe.latency"))
+        return cost.nbytes / rate
 
     def _scalar(self, cost: ScalarWork) -> int:
         key = _SCALAR_KEYS.get(cost.key, cost.key)

@@ -24,7 +24,7 @@ from aicore_sim.kernel.program import Kind
 from aicore_sim.trace_rows import BASE_CAUSE, GM_CAUSES, IS_WORK, N_PIPES, Rows, TimelineRows
 
 N_CAUSES = len(Cause)
-HIT, MISSED, REQUESTED = 5, 6, 8
+HIT, MISSED, EVICTED, REQUESTED = 5, 6, 7, 8
 """Columns of `Columns.gm`."""
 
 

@@ -22,8 +22,8 @@ from aicore_sim.scenario import Measured, scenario_names
 ROOT = Path(__file__).parent.parent
 TINY = str(Path(__file__).parent / "data" / "tiny.py")
 RESULT_KEYS = [
-    "card", "soc", "supported", "blocks", "cycles", "time_us", "core_time_us", "correct", "instructions", "wall_s",
-    "pipes", "stalls", "metrics", "hazards", "measured", "files",
+    "card", "soc", "supported", "blocks", "cycles", "time_us", "core_time_us", "lower_bound_us", "bound_by", "contention",
+    "correct", "instructions", "wall_s", "pipes", "stalls", "metrics", "hazards", "measured", "against_msprof", "files",
 ]  # fmt: skip
 
 

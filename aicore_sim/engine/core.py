@@ -42,6 +42,8 @@ class Core:
         self.env: simpy.Environment = machine.env
         self.index = index
         self.kind = kind
+        self.block = -1
+        """Number of the block it works on, in the order in which they were queued."""
         card = machine.card
         label = f"core{group}" + ("" if kind == "core" else ".aic" if kind == "aic" else f".aiv{sub}")
         pipes = PIPES_OF[kind]
@@ -117,7 +119,7 @@ class Core:
         found = self.nddma.read(source, address, op.gm_runs)
         access = Access(0, 0, 0, 0, 0, 0)
         if found.misses:
-            access = self.machine.l2.access(0, found.missed_runs, False, hint)
+            access = self.machine.look_up(self, op.pipe, 0, found.missed_runs, False, hint)
         access.runs = op.cost.rows  # its own, whatever the cache leaves of them for L2
         if found.stale:
             lo, hi = op.reads[0][1] + entry.offs[1], op.reads[0][2] + entry.offs[1]

@@ -7,6 +7,7 @@ returns how many bytes were hits, misses and evictions of dirty data, and how ma
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -179,6 +180,17 @@ class Access:
     shared: int = 0
 
 
+class Asker(NamedTuple):
+    """Who looks up: the core (-1: no other can be about), the tick of its first byte and the ticks from byte to byte."""
+
+    core: int
+    when: int
+    pace: float
+
+
+NOBODY = Asker(-1, 0, 0.0)
+
+
 class L2Cache:
     """Tags of the shared L2. `capacity`, `line`, `sector`, `piece` in bytes; a line has at most eight sectors.
 
@@ -209,14 +221,9 @@ class L2Cache:
         self.miss_bytes = 0
         self.evicted_bytes = 0
 
-    def access(self, base: int, runs: Ints, write: bool, mode: str = "", who: int = -1, when: int = 0,
-               pace: float = 0.0) -> Access:  # fmt: skip
-        """Look up one transfer whose GM operand starts at device address `base`; `mode` as `GlobalTensor.l2_hint`.
-
-        `who` is the core, -1 where no other core can be about; it begins at tick `when` and asks for a byte every `pace`
-        ticks.
-        """
-        _access(base, runs, write, MODES[mode], self._shape, self._ways, self._seen, who, when, pace, self._out)
+    def access(self, base: int, runs: Ints, write: bool, mode: str = "", asker: Asker = NOBODY) -> Access:
+        """Look up one transfer whose GM operand starts at device address `base`; `mode` as `GlobalTensor.l2_hint`."""
+        _access(base, runs, write, MODES[mode], self._shape, self._ways, self._seen, *asker, self._out)
         hit, missed, evicted, pieces, fetched, total, missing_runs, uneven, lines, shared = self._out.tolist()
         self.hit_bytes += hit
         self.miss_bytes += missed

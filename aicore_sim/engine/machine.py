@@ -16,29 +16,36 @@ from aicore_sim.engine.columns import FLAG_IDS, Cause, Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.deadlock import explain
 from aicore_sim.engine.flags import Counter, CrossCore, Rendezvous
-from aicore_sim.engine.l2 import L2Cache
+from aicore_sim.engine.l2 import Access, Asker, Ints, L2Cache
 from aicore_sim.engine.landing import Landing, hardware_order
+from aicore_sim.engine.outcomes import Outcomes
 from aicore_sim.engine.pipes import CORE_SHIFT, KIND_SHIFT, PIPE_SHIFT, ROW, WHY_SHIFT, WORDS
 from aicore_sim.engine.sharing import SharedBandwidth
 from aicore_sim.engine.ub_banks import BankWaits, of_card
 from aicore_sim.errors import AiCoreError
-from aicore_sim.instructions.base import TICKS_PER_CYCLE, Op
+from aicore_sim.instructions.base import TICKS_PER_CYCLE, Op, Pipe
 from aicore_sim.kernel.context import Recorder, Session
 from aicore_sim.kernel.program import Entry, Kind
 from aicore_sim.timing import Timing, ticks
 
 GM_WORDS = 9
 
-BlockFactory = Callable[[Core], Recorder | None]
+BlockFactory = Callable[[Core], Recorder]
 
 
 class Machine:
-    """One run. `next_block(core)` hands out recorders (None: no more work for this core)."""
+    """One run. `next_block(core)` hands out recorders (None: no more work for this core).
 
-    def __init__(self, card: Card, session: Session, *, data: bool, contention: bool) -> None:
+    `outcomes` keeps or replays what the L2 answers (outcomes.py).
+    """
+
+    def __init__(
+        self, card: Card, session: Session, *, data: bool, contention: bool, outcomes: Outcomes | None = None
+    ) -> None:
         self.card = card
         self.session = session
         self.data = data
+        self.outcomes = outcomes
         self.env = simpy.Environment()
         self.timing = Timing(card)
         self.rows: array[int] = array("q")
@@ -87,23 +94,20 @@ class Machine:
 
     def queue_block(self, factory: BlockFactory, core: Core | None = None) -> None:
         """A block for the next free core, or for `core` alone."""
-        numbered = self.participants, factory
-        if core is None:
-            self._blocks.append(numbered)
-        else:
-            self._bound.setdefault(core.index, deque()).append(numbered)
+        queue = self._blocks if core is None else self._bound.setdefault(core.index, deque())
+        queue.append((self.participants, factory))
         self.participants += 1
 
-    def next_block(self, core: Core) -> tuple[int, Recorder | None] | None:
+    def next_block(self, core: Core) -> tuple[int, Recorder] | None:
         """(tick before which the scheduler does not start it, recorder) of the core's next block; None: no more work.
 
         Blocks are started one after another (spec hardware.md 14), so cores do not run in step.
         """
-        mine = self._bound.get(core.index) or self._blocks
-        if not mine:
+        queue = self._bound.get(core.index) or self._blocks
+        if not queue:
             return None
-        number, factory = mine.popleft()
-        return number * self.timing.block_start, factory(core)
+        core.block, factory = queue.popleft()
+        return core.block * self.timing.block_start, factory(core)
 
     # ---- services to the cores --------------------------------------------------------------------------------------
     def record(self, recorder: Recorder, answer: Any) -> list[Entry]:
@@ -124,6 +128,19 @@ class Machine:
         self.timing.price(op)
         op.index = len(self.ops)
         self.ops.append(op)
+
+    def look_up(self, core: Core, pipe: Pipe, base: int, runs: Ints, write: bool, mode: str, when: int = 0,
+                pace: float = 0.0) -> Access:  # fmt: skip
+        """What the L2 answers to a transfer of this core and pipe that begins at tick `when` and asks for a byte every
+        `pace` ticks; arguments else as `L2Cache.access`.
+
+        The one place where an outcome is obtained, so that a run without contention can have those of the run with it.
+        Waiting behind other cores on one line is contention too, and is no part of a recorded outcome.
+        """
+        asker = Asker(core.index if len(self.cores) > 1 else -1, when, pace)
+        if self.outcomes is None:
+            return self.l2.access(base, runs, write, mode, asker)
+        return self.outcomes.look_up(self.l2, (core.block, int(pipe)), base, runs, write, mode, asker)
 
     def miss_latency(self, path: str) -> int:
         found = self._miss_latency.get(path)
@@ -215,7 +232,8 @@ class Machine:
             core=word & 0xFFFF, pipe=word >> PIPE_SHIFT & 0xF, kind=word >> KIND_SHIFT & 0xFF, op=rows[:, 1],
             arg=rows[:, 2], line=rows[:, 3], issue=rows[:, 4], start=rows[:, 5], free=rows[:, 6], end=rows[:, 7],
             issue_cause=word >> WHY_SHIFT, cause=np.broadcast_to(np.int64(Cause.ISSUE), word.shape), unit_flag=rows[:, 8],
-            gm=gm, scalar=scalar, core_start=np.array([core.scalar.began for core in self.cores], np.int64), core_end=core_end, length=length,
+            gm=gm, scalar=scalar, core_start=np.array([core.scalar.began for core in self.cores], np.int64),
+            core_end=core_end, length=length,
             cores=tuple(core.info for core in self.cores), ops=tuple(self.ops), lines=tuple(self.session.lines),
             clock_mhz=self.card.clock_mhz, counters=counters,
         )  # fmt: skip

@@ -341,8 +341,7 @@ class PipeUnit:
         if op.through == "nddma":
             landing_entry, access, misses = core.nddma_read(entry, op, address, hint)
         else:
-            crowd = core.index if len(machine.cores) > 1 else -1
-            access = machine.l2.access(address, op.gm_runs, not cost.is_read, hint, crowd, begin, timing.gm_pace(cost))
+            access = machine.look_up(core, self.pipe, address, op.gm_runs, not cost.is_read, hint, begin, timing.gm_pace(cost))
         private = timing.gm_private(cost, access.runs, access.uneven)
         if misses and core.nddma_slots is not None:
             more = machine.miss_latency(cost.path)

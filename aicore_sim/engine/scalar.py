@@ -47,7 +47,7 @@ class ScalarUnit:
         core = self.core
         while True:
             block = core.machine.next_block(core)
-            if block is None or block[1] is None:
+            if block is None:
                 break
             due, recorder = block
             if self.began < 0:

@@ -101,7 +101,8 @@ def _step(flows: Floats, n: int, dt: float, capacity: Floats, ended: Floats) -> 
 
 @dataclass(slots=True)
 class Solo:
-    """One flow by itself: bytes left, private rate, use of the L2 (its own direction and the other) and of memory for each byte moved."""
+    """One flow by itself: bytes left, private rate, use of L2 (its own direction, the other one) and of
+    memory for each byte moved."""
 
     left: float
     cap: float

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from aicore_sim.launch import Run
+from aicore_sim.launch import Contention, Run
 
 TOP_STALLS = 5
 TOP_LINES = 10
@@ -38,6 +38,9 @@ def as_result(run: Run) -> dict[str, Any]:
         "cycles": run.cycles,
         "time_us": run.time_us,
         "core_time_us": run.core_time_us,
+        "lower_bound_us": run.lower_bound.us,
+        "bound_by": run.lower_bound.by,
+        "contention": run.contention,
         "correct": run.correct,
         "instructions": run.instructions,
         "wall_s": run.wall_s,
@@ -46,6 +49,7 @@ def as_result(run: Run) -> dict[str, Any]:
         "metrics": run.metrics,
         "hazards": run.hazards,
         "measured": run.measured,
+        "against_msprof": run.against_msprof,
         "files": run.files,
     }
     return {key: _plain(value) for key, value in result.items()}
@@ -75,6 +79,9 @@ def _plain(value: Any) -> Any:
 def print_result(run: Run, console: Console) -> None:
     """Print the run: time, pipes, top stalls, measured against simulated, hazards, warnings, files."""
     console.print(_headline(run))
+    console.print(_bound_line(run))
+    if run.contention is not None:
+        console.print(_contention_line(run.contention))
     for kind in run.trace.core_kinds:
         console.print(_pipe_table(run, kind))
     stalls = run.trace.stalls()
@@ -86,6 +93,9 @@ def print_result(run: Run, console: Console) -> None:
             console.print(Text(f"  {stall['share']:6.1%}  {where:8} {stall['cause']}"))
     if run.measured:
         console.print(_measured_table(run.measured))
+    if run.against_msprof is not None:
+        rows = [{**row, "value": row["measured"]} for row in run.against_msprof]
+        console.print(_measured_table(rows, "msprof against simulated (means over cores, bytes of all)"))
     _print_lines(console, "hazards", [_hazard_line(hazard) for hazard in run.hazards], "red")
     _print_lines(console, "warnings", _warning_lines(run.warnings), "yellow")
     if run.files:
@@ -105,6 +115,25 @@ def _headline(run: Run) -> Text:
     for key, value in run.metrics.items():
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             text.append(f"\n  {key} = {_figure(value)}")
+    return text
+
+
+def _bound_line(run: Run) -> Text:
+    """Bound, time and the gap between them, launch left out of all three."""
+    bound, time_us = run.lower_bound, run.trace.length_us
+    if bound.by is None:
+        return Text("  lower bound 0 us: nothing to do")
+    gap = time_us - bound.us
+    return Text(f"  lower bound {_figure(bound.us)} us ({bound.by}), time without launch {_figure(time_us)} us: "
+                f"gap {_figure(gap)} us, {gap / time_us:.1%} of it")  # fmt: skip
+
+
+def _contention_line(contention: Contention) -> Text:
+    share = contention.cost_us / contention.time_us if contention.time_us else 0.0
+    text = Text(f"  contention costs {_figure(contention.cost_us)} us, {share:.1%} of {_figure(contention.time_us)} us; "
+                f"all else here is of the run without it, {_figure(contention.without_us)} us")  # fmt: skip
+    if contention.fresh:
+        text.append(f"\n  {contention.fresh:,} of its transfers were not made with contention and looked up in L2 anew", "yellow")
     return text
 
 
@@ -135,8 +164,8 @@ def _top_wait(stalls: pd.DataFrame, pipe: str) -> str:
     return f"{mine['cause'].iloc[0]} {mine['share'].iloc[0]:.1%}" if len(mine) else ""
 
 
-def _measured_table(measured: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title="published measurements", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
+def _measured_table(measured: Sequence[Mapping[str, Any]], title: str = "published measurements") -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
                   pad_edge=False)  # fmt: skip
     table.add_column("metric", overflow="fold")
     for name in ("measured", "simulated"):

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from aicore_sim.engine.columns import CAUSE_NAMES
 from aicore_sim.instructions.base import TICKS_PER_CYCLE, Pipe
@@ -118,36 +119,48 @@ def write_pipe_utilization(
     end = ",\n" if msprof_form else "\n"
     with open(path, "w", encoding="utf-8", newline="") as out:
         out.write(",".join(header) + end)
-        out.writelines(",".join(row) + end for row in _utilization_rows(trace, header, coupled))
+        for row in _utilization_rows(trace, header, coupled):
+            out.write(",".join([_cell(column, value) for column, value in zip(header, row, strict=True)]) + end)
 
 
-def _utilization_rows(trace: Trace, header: tuple[str, ...], coupled: bool) -> Iterator[list[str]]:
+def pipe_utilization(trace: Trace, family: str, coupled: bool = False) -> pd.DataFrame:
+    """What `write_pipe_utilization` writes, as numbers: one row per core, nan where the file has NA."""
+    header = PIPE_UTILIZATION[family]
+    return pd.DataFrame(list(_utilization_rows(trace, header, coupled)), columns=list(header))
+
+
+def _utilization_rows(trace: Trace, header: tuple[str, ...], coupled: bool) -> Iterator[list[str | float]]:
     core_ticks = trace.columns.core_end - trace.columns.core_start
     for index, core in enumerate(trace.columns.cores):
         unit = "cube" if core.kind == "aic" else "vector"
-        row: list[str] = [str(core.group), f"{unit}{core.sub}"]
+        row: list[str | float] = [str(core.group), f"{unit}{core.sub}"]
         for column in header[2:]:
             match = _COLUMN.fullmatch(column)
             known = match is not None and (coupled or match[1] == core.kind)
-            row.append(_cell(trace, index, int(core_ticks[index]), match) if match and known else NOT_AVAILABLE)
+            row.append(_value(trace, index, int(core_ticks[index]), match) if match and known else math.nan)
         yield row
 
 
-def _cell(trace: Trace, core: int, run: int, match: re.Match[str]) -> str:
-    """One value of PipeUtilization.csv; floats with six decimals, counters as integers, NA for a division by zero."""
+def _value(trace: Trace, core: int, run: int, match: re.Match[str]) -> float:
+    """One value of PipeUtilization.csv, nan for a division by zero and for pipes that the core does not have."""
     unit, what = match[2], match[3]
     if unit is None:
-        return str(round(run / TICKS_PER_CYCLE)) if what == "total_cycles" else _six(trace.us(run))
+        return run / TICKS_PER_CYCLE if what == "total_cycles" else trace.us(run)
     pipe = _UNITS.get(unit)
     if pipe is None or pipe not in trace.columns.cores[core].pipes:
-        return NOT_AVAILABLE
+        return math.nan
     active = int(trace.time_ticks[core, pipe])
     if what == "time(us)":
-        return _six(trace.us(active))
+        return trace.us(active)
     if what == "ratio":
-        return _six(active / run if run else float("nan"))
-    return _six(trace.gbps(int(trace.lane_bytes[core, pipe]), active))
+        return active / run if run else math.nan
+    return trace.gbps(int(trace.lane_bytes[core, pipe]), active)
 
 
-def _six(value: float) -> str:
-    return NOT_AVAILABLE if math.isnan(value) else f"{value:.6f}"
+def _cell(column: str, value: str | float) -> str:
+    """Floats with six decimals, counters as integers."""
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return NOT_AVAILABLE
+    return str(round(value)) if column.endswith("total_cycles") else f"{value:.6f}"

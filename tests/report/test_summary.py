@@ -18,7 +18,7 @@ from aicore_sim.cards import load_card
 from aicore_sim.engine.columns import CAUSE_NAMES, Cause, Columns, CoreInfo
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.program import Kind
-from aicore_sim.launch import Run
+from aicore_sim.launch import Contention, Run
 from aicore_sim.report import tables
 from aicore_sim.report.files import write_files
 from aicore_sim.report.summary import as_result, print_result
@@ -71,8 +71,8 @@ def test_result_follows_the_contract() -> None:
     )  # fmt: skip
     result = json.loads(json.dumps(as_result(run), allow_nan=False))
     assert set(result) == {
-        "card", "soc", "supported", "blocks", "cycles", "time_us", "core_time_us", "correct", "instructions", "wall_s",
-        "pipes", "stalls", "metrics", "hazards", "measured", "files",
+        "card", "soc", "supported", "blocks", "cycles", "time_us", "core_time_us", "lower_bound_us", "bound_by", "contention",
+        "correct", "instructions", "wall_s", "pipes", "stalls", "metrics", "hazards", "measured", "against_msprof", "files",
     }  # fmt: skip
     assert (result["card"], result["supported"], result["correct"], result["blocks"]) == ("atlas_350", True, True, 1)
     assert (result["cycles"], result["instructions"]) == (200, 5)
@@ -84,6 +84,22 @@ def test_result_follows_the_contract() -> None:
     assert result["metrics"] == {"per_copy_ns": 2.5, "nothing": None}
     assert result["hazards"] == [{"message": "stale", "address": 64}]
     assert result["measured"][0]["simulated"] == 0.21
+
+
+def test_bound_and_contention_are_in_the_result() -> None:
+    # The four rows of the AIV, 3 cycles of issue each: more than 1000 B through its port or 4 repeats.
+    result = as_result(run_of(mix()))
+    assert (result["contention"], result["against_msprof"]) == (None, None)
+    assert (result["lower_bound_us"], result["bound_by"]) == (pytest.approx(0.012), "issue")
+    result = as_result(run_of(mix(), contention=Contention(4.0, 3.0)))
+    assert result["contention"] == {"time_us": 4.0, "without_us": 3.0, "cost_us": 1.0}
+
+
+def test_summary_says_what_contention_costs() -> None:
+    text = printed(run_of(mix(), contention=Contention(4.0, 3.0, fresh=7)), width=140)
+    assert "contention costs 1.000 us, 25.0% of 4.000 us; all else here is of the run without it, 3.000 us" in text
+    assert "7 of its transfers" in text
+    assert "of its transfers" not in printed(run_of(mix(), contention=Contention(4.0, 3.0)), width=140)
 
 
 def test_an_unchecked_result_is_null() -> None:
@@ -108,6 +124,9 @@ def test_summary_says_what_matters() -> None:
     )  # fmt: skip
     text = printed(run)
     assert run.card.label in text
+    assert "lower bound 0.012 us (issue), time without launch 0.200 us: gap" in text
+    assert "gap 0.188 us, 94.0% of it" in printed(run, width=140)
+    assert "contention" not in text
     assert "result WRONG" in text
     assert "1 aic core, mean core time 0.1" in text
     assert "1 aiv core, mean core time 0.2" in text
