@@ -1,0 +1,184 @@
+"""`estimate`: the fastest legal chain for a movement on a card, how long it takes and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from aicore_sim.cards import Card
+from aicore_sim.errors import AiCoreError
+from aicore_sim.estimate.chains import Chain, chains
+from aicore_sim.estimate.evidence import measured_basis
+from aicore_sim.estimate.measure import MOST_PARTS, Measured, Trial, measured, trial
+from aicore_sim.estimate.peaks import narrowest_gbps
+from aicore_sim.estimate.plan import plan
+from aicore_sim.estimate.request import Matrix, Request, natural, natural_source, normal, position
+from aicore_sim.uncertainty import Interval, spread
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another legal chain."""
+
+    apis: list[str]
+    cycles: float
+    time_us: float
+    gbps: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One row of the answer; what does not apply is None.
+
+    `time_us` (and `cycles`) runs from the first issue to the last byte usable, without the launch, which is `launch_us`;
+    `gbps` is the matrix over this time, `throughput_gbps` the rate when such movements follow each other. `low_us` and
+    `high_us` bound the time (`uncertainty.spread`), `parts` are (key, us at its lower end, us at its upper end).
+    """
+
+    card: str
+    soc: str
+    supported: bool
+    apis: list[str] | None = None
+    cycles: float | None = None
+    time_us: float | None = None
+    gbps: float | None = None
+    peak_share: float | None = None
+    bound_by: str | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    dominated_by: str | None = None
+    measured_basis: str | None = None
+    alternatives: list[Alternative] | None = None
+    reason: str | None = None
+    launch_us: float | None = None
+    throughput_gbps: float | None = None
+    bytes: int | None = None
+    blocks: int | None = None
+    src_layout: str | None = None
+    dst_layout: str | None = None
+    streamed: bool | None = None
+    note: str | None = None
+    parts: list[tuple[str, float, float]] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as plain data, every key in it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Found:
+    tried: Trial
+    result: Measured
+
+
+def estimate(request: Request, card: Card) -> Estimate:
+    """How long `request` takes on `card`: the fastest chain that its calls accept, with an interval.
+
+    A movement that the card cannot do gives a row that is not supported and says why. Raises ParameterError for an
+    unknown position.
+    """
+    src, dst = (card.position(position(name, field)) for name, field in ((request.src, "src"), (request.dst, "dst")))
+    row = Estimate(card.name, card.soc, False)
+    matrix = normal(request, src, card, dst) if src else "the card has no buffer for this position"
+    if isinstance(matrix, str):
+        return replace(row, reason=matrix)
+    known = chains(card, src, dst, matrix, request.dtype)
+    if isinstance(known, str):
+        return replace(row, reason=known)
+    notes = []
+    cores = card.vectors if all(step.core == "aiv" for step in known[0].steps) else card.cubes
+    blocks = min(request.blocks, cores)
+    if blocks < request.blocks:
+        notes.append(f"{cores} of the {request.blocks} blocks have a core")
+    warm = request.warm and src == "GM" and request.nbytes <= card.l2_bytes
+    if request.warm and not warm:
+        notes.append("nothing is read from GM" if src != "GM" else f"more than L2 holds ({card.l2_bytes} B): read cold")
+    found, refusal = _legal(card, known, matrix, request, blocks, warm)
+    if not found:
+        return replace(row, reason=refusal)
+    best = found[0]
+    layout = request.layout or natural_source(card, src, dst)
+    row = replace(row, supported=True, blocks=len(best.tried.plan.parts), bytes=request.nbytes, src_layout=layout,
+                  dst_layout=natural(card, dst))  # fmt: skip
+    return _filled(row, card, request, found, _notes(notes, card, request, best, layout, src))
+
+
+def _legal(
+    card: Card, known: list[Chain], matrix: Matrix, request: Request, blocks: int, warm: bool
+) -> tuple[list[_Found], str]:
+    """Chains that the card accepts, the fastest first (equal ones in the order of `known`), and the first refusal."""
+    found: list[_Found] = []
+    refusal = ""
+    for chain in known:
+        try:
+            tried = trial(card, chain, plan(card, chain, matrix, request.dtype, blocks), request.dtype, warm)
+            found.append(_Found(tried, measured(card, tried)))
+        except AiCoreError as error:
+            refusal = refusal or f"{error.message}" + (f"; allowed: {error.allowed}" if error.allowed else "")
+    seen: set[tuple[str, ...]] = set()
+    distinct = []
+    for one in sorted(found, key=lambda one: one.result.cycles):
+        apis = tuple(one.tried.chain.apis)
+        if apis not in seen:
+            seen.add(apis)
+            distinct.append(one)
+    return distinct, refusal
+
+
+def _filled(row: Estimate, card: Card, request: Request, found: list[_Found], note: str) -> Estimate:
+    best, others = found[0], found[1:]
+    time_us = best.result.cycles / card.clock_mhz
+    gbps = _gbps(request.nbytes, time_us)
+    interval = _interval(card, best.tried)
+    movements = [(step.name, step.path) for step in best.tried.chain.steps]
+    return replace(
+        row, apis=best.tried.chain.apis, cycles=best.result.cycles, time_us=time_us, gbps=gbps,
+        peak_share=gbps / narrowest_gbps(card, movements, row.blocks or 1), bound_by=best.result.bound_by,
+        low_us=max(interval.low, 0.0), high_us=interval.high, dominated_by=interval.dominated_by,
+        measured_basis=measured_basis(card, movements), launch_us=best.result.launch_us,
+        throughput_gbps=_throughput(card, request, best), streamed=best.tried.plan.streamed, note=note,
+        parts=[tuple(part) for part in interval.parts],
+        alternatives=[_alternative(card, request, one) for one in others],
+    )  # fmt: skip
+
+
+def _alternative(card: Card, request: Request, found: _Found) -> Alternative:
+    time_us = found.result.cycles / card.clock_mhz
+    return Alternative(found.tried.chain.apis, found.result.cycles, time_us, _gbps(request.nbytes, time_us))
+
+
+def _interval(card: Card, tried: Trial) -> Interval:
+    def time_us(changed: Card) -> Mapping[str, float]:
+        return {"time_us": measured(changed, tried).cycles / changed.clock_mhz}
+
+    return spread(time_us, card)["time_us"]
+
+
+def _throughput(card: Card, request: Request, best: _Found) -> float:
+    """The rate of a stream: what was measured if the matrix is streamed anyway, else one of its repetitions."""
+    tried, result = best.tried, best.result
+    if not tried.plan.streamed or min(tried.job.simulated) < MOST_PARTS:
+        plan_ = plan(card, tried.chain, tried.plan.matrix, request.dtype, len(tried.plan.parts), streamed=True)
+        repeats = -(-MOST_PARTS // min(len(parts) for parts in plan_.parts))
+        result = measured(card, trial(card, tried.chain, plan_, request.dtype, tried.warm, repeats))
+    return _gbps(result.part_bytes * result.blocks, result.period / card.clock_mhz)
+
+
+def _gbps(nbytes: float, time_us: float) -> float:
+    return nbytes / (time_us * 1e3)
+
+
+def _notes(notes: list[str], card: Card, request: Request, best: _Found, layout: str, src: str) -> str:
+    found = list(notes)
+    plan_ = best.tried.plan
+    if plan_.streamed:
+        part = plan_.parts[0][0].part
+        shape = f"{part.cols} elements" if best.tried.chain.flat else f"{part.rows}x{part.cols}"
+        most = max(len(parts) for parts in plan_.parts)
+        found.append(f"more than the buffers hold: streamed in {most} parts of {shape}, two in flight")
+    if not request.layout and layout == "NZ" and src == "GM":
+        found.append("the source is taken to be fractals (NZ): this card has no ND2NZ")
+    if {step.core for step in best.tried.chain.steps} == {"aic", "aiv"} and not card.coupled:
+        found.append("one of the two vector cores of the group works")
+    return "; ".join(found)
