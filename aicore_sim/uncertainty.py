@@ -20,8 +20,10 @@ from aicore_sim.errors import ConfigError
 Measure = Callable[[Card], Mapping[str, float]]
 """Results by name on the card given; every card must give the same names."""
 OPEN = frozenset({"fitted", "assumed", "derived", "measured"})
-"""Bases that take part. Documented numbers do not: the memory rate is documented with a range, and `hbm.attainable`
-already holds what is open between it and what kernels reach. Nor do overrides: whoever sets a number knows it."""
+"""Bases that take part. Documented numbers do not, nor do overrides: whoever sets a number knows it."""
+NOMINAL = frozenset({"memory_rate"})
+"""Nominal figures that only count multiplied by another number (`hbm.attainable`), whose range holds what is open of the
+product: with both the same doubt would count twice."""
 
 
 class Part(NamedTuple):
@@ -77,7 +79,7 @@ def open_range(card: Card, key: str) -> tuple[float, float] | None:
         number = card.number(key)
     except ConfigError:  # a policy, a flag or a set of ids
         return None
-    if number.basis not in OPEN or number.range is None:
+    if key in NOMINAL or number.basis not in OPEN or number.range is None:
         return None
     low, high = number.range
     if number.unit in WHOLE_UNITS:

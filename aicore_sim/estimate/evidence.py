@@ -12,6 +12,8 @@ _NONE_OF_CARD = {
 _A3 = "A3 rests on the micro-benchmark of one laboratory (910_9362, one core, GM to UB and back, LoadData2D of 512 B)."
 _950DT = "Nothing measured on a 950DT is public: figures of the 950PR with the 950DT's memory rate."
 _NO_TIMING = {
+    "NdDma": "NDDMA has no public timing: its cache and rates are assumed",
+    "Dn2Nz": "DN2NZ has no public timing: the cost of ND2NZ is taken",
     "NDDMA": "NDDMA has no public timing: its cache and rates are assumed",
     "DN2NZ": "DN2NZ has no public timing: the cost of ND2NZ is taken",
     "LoadDataWithTranspose": "LoadDataWithTranspose has no public timing: the rate of its page is taken",

@@ -14,8 +14,9 @@ from aicore_sim.cards import Card
 from aicore_sim.dtypes import DataType
 from aicore_sim.estimate.chains import Chain
 from aicore_sim.estimate.plan import Placed, Plan, slot_bytes
-from aicore_sim.estimate.request import BUFFERS, Matrix
+from aicore_sim.estimate.request import Matrix
 from aicore_sim.estimate.steps import Part, Step, up
+from aicore_sim.explain.element_map import BUFFERS
 from aicore_sim.kernel import language as asc
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.kernel.enums import KernelType
@@ -24,7 +25,8 @@ from aicore_sim.kernel.tensor import GlobalAddress
 
 _MODE = 2
 """Cross-core flags between a cube core and both its vector cores."""
-_BETWEEN_CORES = frozenset({"L1-UB", "UB-L1", "L0C-UB"})
+BETWEEN_CORES = frozenset({"L1-UB", "UB-L1", "L0C-UB"})
+"""Paths from a memory of the cube core to one of a vector core, or back."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def job(card: Card, chain: Chain, plan: Plan, dtype: DataType, most: int, warm: 
     lists = [_repeated(parts, most, repeats) for parts in plan.parts]
     steps = chain.steps
     cores = {step.core for step in steps}
-    mixed = not card.coupled and (len(cores) > 1 or any(step.path in _BETWEEN_CORES for step in steps))
+    mixed = not card.coupled and (len(cores) > 1 or any(step.path in BETWEEN_CORES for step in steps))
     kind = KernelType.MIX_AIC_1_2 if mixed else KernelType.AIV_ONLY if cores == {"aiv"} else KernelType.AIC_ONLY
     whole = elements_of(plan.matrix, dtype) * repeats
     largest = max(up(one.part.rows, 32) * up(one.part.cols, 32) for parts in lists for one in parts)
@@ -62,7 +64,6 @@ def job(card: Card, chain: Chain, plan: Plan, dtype: DataType, most: int, warm: 
     work = GmSpec((largest * plan.slots * len(lists) if inner else 1,), dtype)
     ends = [GmSpec((whole if at == "GM" else 1,), dtype) for at in (chain.memories[0], chain.memories[-1])]
 
-    @jit(kernel_type=kind)
     def move(source: GlobalAddress, destination: GlobalAddress, workspace: GlobalAddress) -> None:
         core = _Core(card, chain, plan, dtype, source, destination, workspace, largest)
         parts = lists[int(asc.get_block_idx()) // (2 if mixed and asc.ascend_is_aiv() else 1)]
@@ -74,7 +75,7 @@ def job(card: Card, chain: Chain, plan: Plan, dtype: DataType, most: int, warm: 
             for index in range(len(steps)):
                 core.stage(index, number, one, len(parts))
 
-    return Job(move, args or (*ends, work), len(lists), tuple(len(parts) for parts in lists))
+    return Job(jit(kernel_type=kind)(move), args or (*ends, work), len(lists), tuple(len(parts) for parts in lists))
 
 
 def _repeated(parts: Sequence[Placed], most: int, repeats: int) -> list[Placed]:

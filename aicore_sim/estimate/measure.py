@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,6 @@ from aicore_sim.launch import Options, run_kernel
 MOST_PARTS = 8
 """Parts of a block that are simulated; what follows repeats the second half of them."""
 _OPTIONS = Options(data=False, checks=False)
-_LATENCY = "latency"
 
 
 @dataclass(frozen=True)
@@ -109,20 +109,26 @@ class _Rows:
         return int(self.columns.issue[first].min()), np.maximum.accumulate(np.array(cuts))
 
     def bound_by(self) -> str:
-        """The limit with most of the time of the busiest stage; latency where no stage is busy half of the time."""
-        c = self.columns
-        rows = np.concatenate(self.of_step)
-        length = int(c.end[rows].max() - c.issue[rows].min())
-        if _union(c.start[rows], c.free[rows]) * 2 < length:
-            return _LATENCY
-        busiest = max(self.of_step, key=lambda mine: int((c.free[mine] - c.start[mine]).sum()))
-        step = self.chain.steps[next(i for i, mine in enumerate(self.of_step) if mine is busiest)]
-        total = int((c.free[busiest] - c.start[busiest]).sum())
-        limits = c.gm[np.isin(c.gm[:, 0], busiest)][:, 1:5].sum(axis=0) if c.gm.size else np.zeros(4, np.int64)
-        own = total - int(limits.sum())
-        shares = dict(zip(("port", "l2", "hbm", "same address"), (int(x) for x in limits), strict=True))
-        shares["issue" if "GM" in step.path else f"{step.pipe} rate"] = own
-        return max(shares, key=lambda name: (shares[name], name))
+        stages = zip(self.chain.steps, self.of_step, strict=True)
+        return bound_by(self.columns, [(step.path, step.pipe, rows) for step, rows in stages])
+
+
+def bound_by(columns: Columns, stages: Sequence[tuple[str, str, Ints]]) -> str:
+    """The limit with most of the time of the busiest stage; latency where none is at work half of the time.
+
+    A stage is (path, pipe, rows). On GM paths: port, l2, hbm, "same address", and issue for the rest (heads, the cost of
+    many small copies); on chip the rate of the pipe.
+    """
+    c = columns
+    rows = np.concatenate([mine for _, _, mine in stages])
+    if _union(c.start[rows], c.free[rows]) * 2 < int(c.end[rows].max() - c.issue[rows].min()):
+        return "latency"
+    path, pipe, busiest = max(stages, key=lambda stage: int((c.free[stage[2]] - c.start[stage[2]]).sum()))
+    total = int((c.free[busiest] - c.start[busiest]).sum())
+    limits = c.gm[np.isin(c.gm[:, 0], busiest)][:, 1:5].sum(axis=0) if c.gm.size else np.zeros(4, np.int64)
+    shares = dict(zip(("port", "l2", "hbm", "same address"), (int(x) for x in limits), strict=True))
+    shares["issue" if "GM" in path else f"{pipe} rate"] = total - int(limits.sum())
+    return max(shares, key=lambda name: (shares[name], name))
 
 
 def _union(starts: Ints, ends: Ints) -> int:

@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from aicore_sim.cards import Card
 from aicore_sim.errors import AiCoreError
+from aicore_sim.estimate.answer import Alternative, Estimate, gbps_of
 from aicore_sim.estimate.chains import Chain, chains
 from aicore_sim.estimate.evidence import measured_basis
 from aicore_sim.estimate.measure import MOST_PARTS, Measured, Trial, measured, trial
 from aicore_sim.estimate.peaks import narrowest_gbps
 from aicore_sim.estimate.plan import plan
-from aicore_sim.estimate.request import Matrix, Request, natural, natural_source, normal, position
+from aicore_sim.estimate.request import Matrix, Request, natural, natural_source, normal
+from aicore_sim.explain.element_map import position_of
 from aicore_sim.uncertainty import Interval, spread
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """Another legal chain."""
-
-    apis: list[str]
-    cycles: float
-    time_us: float
-    gbps: float
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One row of the answer; what does not apply is None.
-
-    `time_us` (and `cycles`) runs from the first issue to the last byte usable, without the launch, which is `launch_us`;
-    `gbps` is the matrix over this time, `throughput_gbps` the rate when such movements follow each other. `low_us` and
-    `high_us` bound the time (`uncertainty.spread`), `parts` are (key, us at its lower end, us at its upper end).
-    """
-
-    card: str
-    soc: str
-    supported: bool
-    apis: list[str] | None = None
-    cycles: float | None = None
-    time_us: float | None = None
-    gbps: float | None = None
-    peak_share: float | None = None
-    bound_by: str | None = None
-    low_us: float | None = None
-    high_us: float | None = None
-    dominated_by: str | None = None
-    measured_basis: str | None = None
-    alternatives: list[Alternative] | None = None
-    reason: str | None = None
-    launch_us: float | None = None
-    throughput_gbps: float | None = None
-    bytes: int | None = None
-    blocks: int | None = None
-    src_layout: str | None = None
-    dst_layout: str | None = None
-    streamed: bool | None = None
-    note: str | None = None
-    parts: list[tuple[str, float, float]] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row as plain data, every key in it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -78,7 +30,7 @@ def estimate(request: Request, card: Card) -> Estimate:
     A movement that the card cannot do gives a row that is not supported and says why. Raises ParameterError for an
     unknown position.
     """
-    src, dst = (card.position(position(name, field)) for name, field in ((request.src, "src"), (request.dst, "dst")))
+    src, dst = (card.position(position_of(name, field)) for name, field in ((request.src, "src"), (request.dst, "dst")))
     row = Estimate(card.name, card.soc, False)
     matrix = normal(request, src, card, dst) if src else "the card has no buffer for this position"
     if isinstance(matrix, str):
@@ -129,7 +81,8 @@ def _legal(
 def _filled(row: Estimate, card: Card, request: Request, found: list[_Found], note: str) -> Estimate:
     best, others = found[0], found[1:]
     time_us = best.result.cycles / card.clock_mhz
-    gbps = _gbps(request.nbytes, time_us)
+    gbps = gbps_of(request.nbytes, time_us)
+    throughput = _throughput(card, request, best)
     interval = _interval(card, best.tried)
     movements = [(step.name, step.path) for step in best.tried.chain.steps]
     return replace(
@@ -137,15 +90,15 @@ def _filled(row: Estimate, card: Card, request: Request, found: list[_Found], no
         peak_share=gbps / narrowest_gbps(card, movements, row.blocks or 1), bound_by=best.result.bound_by,
         low_us=max(interval.low, 0.0), high_us=interval.high, dominated_by=interval.dominated_by,
         measured_basis=measured_basis(card, movements), launch_us=best.result.launch_us,
-        throughput_gbps=_throughput(card, request, best), streamed=best.tried.plan.streamed, note=note,
-        parts=[tuple(part) for part in interval.parts],
+        throughput_gbps=throughput, stream_us=request.nbytes / (throughput * 1e3), streamed=best.tried.plan.streamed, note=note,
+        parts=list(interval.parts),
         alternatives=[_alternative(card, request, one) for one in others],
     )  # fmt: skip
 
 
 def _alternative(card: Card, request: Request, found: _Found) -> Alternative:
     time_us = found.result.cycles / card.clock_mhz
-    return Alternative(found.tried.chain.apis, found.result.cycles, time_us, _gbps(request.nbytes, time_us))
+    return Alternative(found.tried.chain.apis, found.result.cycles, time_us, gbps_of(request.nbytes, time_us))
 
 
 def _interval(card: Card, tried: Trial) -> Interval:
@@ -162,11 +115,7 @@ def _throughput(card: Card, request: Request, best: _Found) -> float:
         plan_ = plan(card, tried.chain, tried.plan.matrix, request.dtype, len(tried.plan.parts), streamed=True)
         repeats = -(-MOST_PARTS // min(len(parts) for parts in plan_.parts))
         result = measured(card, trial(card, tried.chain, plan_, request.dtype, tried.warm, repeats))
-    return _gbps(result.part_bytes * result.blocks, result.period / card.clock_mhz)
-
-
-def _gbps(nbytes: float, time_us: float) -> float:
-    return nbytes / (time_us * 1e3)
+    return gbps_of(result.part_bytes * result.blocks, result.period / card.clock_mhz)
 
 
 def _notes(notes: list[str], card: Card, request: Request, best: _Found, layout: str, src: str) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from aicore_sim.cards import Card
 
-_API = {"LoadData2D": "LoadData2D", "LoadData2DV2": "LoadData2DV2", "LoadData3D": "LoadData3DV2",
-        "LoadDataWithTranspose": "LoadDataWithTranspose"}  # fmt: skip
-"""Names of calls -> rows of `paths.PATH.api`."""
+_API = {
+    "LoadData2D": "LoadData2D", "LoadData2DParams": "LoadData2D", "LoadData3D": "LoadData3DV2",
+    "LoadData3DParamsV2": "LoadData3DV2", "LoadDataWithTranspose": "LoadDataWithTranspose",
+}  # fmt: skip
+"""Words in names of calls -> rows of `paths.PATH.api`; other calls run at the rate of the path."""
 
 
 def narrowest_gbps(card: Card, movements: Sequence[tuple[str, str]], blocks: int) -> float:
@@ -24,4 +26,5 @@ def _peak(card: Card, name: str, path: str, blocks: int) -> float:
     if path in card.gm:
         level = "read_rate" if path.startswith("GM-") else "write_rate"
         return min(card.value(f"gm.{path}.port_rate") * per_core, card.value(f"l2.{level}"), card.memory_rate_gbps)
-    return card.path_number(path, "rate", _API.get(name)) * per_core
+    rows = {row for word, row in _API.items() if word in name.split()}
+    return card.path_number(path, "rate", next(iter(rows), None)) * per_core

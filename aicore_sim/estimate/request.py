@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from aicore_sim.cards import Card
 from aicore_sim.dtypes import DataType
 from aicore_sim.errors import ParameterError
-from aicore_sim.kernel.enums import TPosition
 
-BUFFERS = {"L1": "A1", "L0A": "A2", "L0B": "B2", "L0C": "CO1", "UB": "VECIN", "BT": "C2", "FB": "C2PIPE2GM"}
-"""A position of each buffer."""
 SOURCE_LAYOUTS = ("ND", "DN", "NZ", "ZN")
 _HELD = {"GM": SOURCE_LAYOUTS, "UB": ("ND", "DN"), "L1": ("NZ", "ZN"), "L0C": ("L0C",)}
 """Layouts that a source may have, its natural one first."""
@@ -88,13 +85,3 @@ def natural(card: Card, buffer: str) -> str:
     if buffer == "L0A":
         return "NZ" if card.npu_arch == 3510 else "ZZ"
     return {"L1": "NZ", "L0B": "ZN"}.get(buffer, "ND")
-
-
-def position(name: str, field: str) -> str:
-    """A TPosition by its name or that of a buffer. Raises ParameterError with the known ones."""
-    known = [one.name for one in TPosition if one is not TPosition.MAX]
-    found = BUFFERS.get(name.upper(), name.upper())
-    if found not in known:
-        raise ParameterError("unknown position", field=field, value=name,
-                             allowed=f"{', '.join(known)}, or a buffer: {', '.join(BUFFERS)}")  # fmt: skip
-    return found
