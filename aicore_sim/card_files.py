@@ -105,6 +105,15 @@ def walk(node: object, path: tuple[str, ...]) -> Iterator[tuple[str, cm.Fact]]:
             yield from walk(child, (*path, str(key)))
 
 
+def fact_at(model: cm.CardFile, path: str) -> cm.Fact:
+    """The fact at a dotted key that is known to hold one."""
+    node: Any = model
+    for part in path.split("."):
+        node = node[part] if isinstance(node, dict) else getattr(node, part)
+    assert isinstance(node, cm.Fact)
+    return node
+
+
 def near(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name; empty when nothing known resembles it."""
     matches = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)

@@ -22,6 +22,7 @@ from aicore_sim.card_files import (
     SHORT,
     SOC_UNITS,
     apply_override,
+    fact_at,
     leaf,
     near,
     opened,
@@ -65,12 +66,16 @@ class Card:
         typed = {path: str(apply_override(raw, path, value, self.file)) for path, value in given.items()}
         merged = {**dict(self.overrides), **typed}
         content = json.dumps([self.of_file, sorted(merged.items())])
-        return replace(
+        changed = replace(
             self,
             model=validated(raw, self.file),
             overrides=tuple(sorted(merged.items())),
             fingerprint=hashlib.sha256(content.encode()).hexdigest()[:16],
         )
+        if known:  # looking all facts up again would take as long as a small run
+            changed.__dict__["_facts"] = {**self._facts, **changed._facts_at(given)}
+            changed.__dict__["_apis"] = self._apis
+        return changed
 
     def tracking(self) -> tuple[Card, set[str]]:
         """A copy of this card, and the set in which it notes every dotted key that it is asked for.
@@ -196,15 +201,29 @@ class Card:
     @cached_property
     def _facts(self) -> dict[str, cm.Fact]:
         facts = dict(walk(self.model, ()))
-        overridden = dict(self.overrides)
-        for soc_name, soc in self.model.socs.items():
-            for key, unit in SOC_UNITS.items():
-                value = getattr(soc, key)
-                if value is not None:
-                    path = f"socs.{soc_name}.{key}"
-                    basis = "override" if path in overridden else "documented"
-                    facts[path] = _soc_number(value, unit, basis, soc.source, soc.note)
+        for soc in self.model.socs:
+            facts.update(self._plain_facts(soc))
         return facts
+
+    def _facts_at(self, paths: Iterable[str]) -> dict[str, cm.Fact]:
+        """The facts at dotted keys; of a SoC's plain numbers all, for one may take another along."""
+        facts: dict[str, cm.Fact] = {}
+        for path in paths:
+            parts = path.split(".")
+            if parts[0] == "socs" and parts[2] in SOC_UNITS:
+                facts.update(self._plain_facts(parts[1]))
+            else:
+                facts[path] = fact_at(self.model, path)
+        return facts
+
+    def _plain_facts(self, soc_name: str) -> Iterator[tuple[str, cm.Fact]]:
+        soc, overridden = self.model.socs[soc_name], dict(self.overrides)
+        for key, unit in SOC_UNITS.items():
+            value = getattr(soc, key)
+            if value is not None:
+                path = f"socs.{soc_name}.{key}"
+                basis = "override" if path in overridden else "documented"
+                yield path, _soc_number(value, unit, basis, soc.source, soc.note)
 
     def _key(self, path: str) -> str:
         return f"socs.{self.soc}.{SHORT[path]}" if path in SHORT else path
