@@ -29,6 +29,14 @@ class Chain:
     def apis(self) -> list[str]:
         return [f"{step.name} {step.path}" for step in self.steps]
 
+    def part_at(self, index: int, part: s.Part) -> s.Part:
+        """What step `index` moves of `part`; between memories a matrix of its own."""
+        last = len(self.steps) - 1
+        if any(step.turns for step in self.steps[:index]):
+            return part.turned()
+        outer = (index == 0 and self.steps[0].src == "GM") or (index == last and self.steps[last].dst == "GM")
+        return part if outer else part.alone()
+
     @property
     def memories(self) -> tuple[str, ...]:
         return (self.steps[0].src, *(step.dst for step in self.steps))
@@ -99,11 +107,15 @@ def _to_l0(card: Card, src: str, dst: str, matrix: Matrix, dtype: DataType) -> I
     if src == "GM" and matrix.layout == "NZ" and not turn:
         yield Chain(((s.GM_TO_L0A_ZZ if zz else s.GM_TO_L0A_NZ) if dst == "L0A" else s.GM_TO_L0B,))
     for step in s.turned(dst, zz) if turn else s.as_it_is(dst, zz):
+        # A square of bytes is two fractals high: L1 must hold whole ones, which ND2NZ can arrange.
+        padded = step.squares and dtype.c0 > s.FRACTAL_ROWS
+        if dtype.bits == 32 and "Transpose" in step.name:
+            continue  # it takes 4-byte elements from ZZ, see below
+        if padded and -(-matrix.rows // s.FRACTAL_ROWS) % 2 and not (src in ("GM", "UB") and matrix.layout == "ND"):
+            continue
         if src == "L1":
             yield Chain((step,))
         else:
-            # Where a square is as high as a fractal no rows are padded for it.
-            padded = step.squares and dtype.c0 > s.FRACTAL_ROWS
             yield from _then(_to_l1(card, src, "L1", plain, dtype, padded), step)
     if turn and src == "GM" and matrix.layout == "ND":
         if dtype.bits == 32:

@@ -15,7 +15,7 @@ from aicore_sim.dtypes import DataType
 from aicore_sim.estimate.chains import Chain
 from aicore_sim.estimate.plan import Placed, Plan, slot_bytes
 from aicore_sim.estimate.request import Matrix
-from aicore_sim.estimate.steps import Part, Step, up
+from aicore_sim.estimate.steps import Step, up
 from aicore_sim.explain.element_map import BUFFERS
 from aicore_sim.kernel import language as asc
 from aicore_sim.kernel.arguments import GmSpec
@@ -31,12 +31,14 @@ BETWEEN_CORES = frozenset({"L1-UB", "UB-L1", "L0C-UB"})
 
 @dataclass(frozen=True)
 class Job:
-    """A kernel for `blocks` blocks with its arguments; `simulated` is how many parts of each block it moves."""
+    """A kernel for `blocks` blocks with its arguments; `simulated` is how many parts of each block it moves, `mixed` whether
+    cube and vector cores take part."""
 
     kernel: Any
     args: tuple[Any, ...]
     blocks: int
     simulated: tuple[int, ...]
+    mixed: bool
 
 
 def elements_of(matrix: Matrix, dtype: DataType) -> int:
@@ -75,7 +77,7 @@ def job(card: Card, chain: Chain, plan: Plan, dtype: DataType, most: int, warm: 
             for index in range(len(steps)):
                 core.stage(index, number, one, len(parts))
 
-    return Job(jit(kernel_type=kind)(move), args or (*ends, work), len(lists), tuple(len(parts) for parts in lists))
+    return Job(jit(kernel_type=kind)(move), args or (*ends, work), len(lists), tuple(len(parts) for parts in lists), mixed)
 
 
 def _repeated(parts: Sequence[Placed], most: int, repeats: int) -> list[Placed]:
@@ -153,10 +155,8 @@ class _Core:
     def issue(self, index: int, number: int, one: Placed) -> None:
         """The calls of one step for one part."""
         slot = number % self.plan.slots
-        step, last = self.steps[index], len(self.chain.memories) - 1
-        outer = (index == 0 and step.src == "GM") or (index + 1 == last and step.dst == "GM")
-        part: Part = one.part if outer else one.part.alone()
-        step.issue(self._at(index + 1, slot, one), self._at(index, slot, one), part)
+        part = self.chain.part_at(index, one.part)
+        self.steps[index].issue(self._at(index + 1, slot, one), self._at(index, slot, one), part)
 
     def stage(self, index: int, number: int, one: Placed, total: int) -> None:
         """A step with its flags: wait for the part and for a free slot, move, tell the neighbours."""

@@ -24,14 +24,13 @@ _OPTIONS = Options(data=False, checks=False)
 
 @dataclass(frozen=True)
 class Measured:
-    """`cycles` from the first issue to the last byte usable, `period` cycles for a further part in a stream (0: not
-    looked at), `bound_by` what takes most of the time."""
+    """`cycles` from the first issue to the last byte usable, `period` cycles for a further part in a stream (0: there was
+    one part), `bound_by` what takes most of the time."""
 
     cycles: float
     period: float
     part_bytes: float
     bound_by: str
-    launch_us: float
     blocks: int
 
 
@@ -73,7 +72,7 @@ def measured(card: Card, tried: Trial) -> Measured:
     part = plan.parts[0][0].part
     return Measured(
         slowest / TICKS_PER_CYCLE, sum(periods) / len(periods) / TICKS_PER_CYCLE, part.elements * dtype.bits / 8,
-        rows.bound_by(), done.launch_us, len(plan.parts),
+        rows.bound_by(), len(plan.parts),
     )  # fmt: skip
 
 

@@ -89,7 +89,7 @@ def _filled(row: Estimate, card: Card, request: Request, found: list[_Found], no
         row, apis=best.tried.chain.apis, cycles=best.result.cycles, time_us=time_us, gbps=gbps,
         peak_share=gbps / narrowest_gbps(card, movements, row.blocks or 1), bound_by=best.result.bound_by,
         low_us=max(interval.low, 0.0), high_us=interval.high, dominated_by=interval.dominated_by,
-        measured_basis=measured_basis(card, movements), launch_us=best.result.launch_us,
+        measured_basis=measured_basis(card, movements), launch_us=_launch_us(card, best.tried),
         throughput_gbps=throughput, stream_us=request.nbytes / (throughput * 1e3), streamed=best.tried.plan.streamed, note=note,
         parts=list(interval.parts),
         alternatives=[_alternative(card, request, one) for one in others],
@@ -106,6 +106,12 @@ def _interval(card: Card, tried: Trial) -> Interval:
         return {"time_us": measured(changed, tried).cycles / changed.clock_mhz}
 
     return spread(time_us, card)["time_us"]
+
+
+def _launch_us(card: Card, tried: Trial) -> float:
+    """As `Run.launch_us`, of a kernel of mixed cores three for each block."""
+    cores = 3 if tried.job.mixed else 1
+    return card.value("launch.base_us") + card.value("launch.per_block_us") * cores * tried.job.blocks
 
 
 def _throughput(card: Card, request: Request, best: _Found) -> float:

@@ -68,6 +68,10 @@ class Part:
         """The same part as a matrix of its own."""
         return Part(self.rows, self.cols, self.rows, self.cols, self.dtype)
 
+    def turned(self) -> Part:
+        """Its transpose, as a matrix of its own."""
+        return Part(self.cols, self.rows, self.cols, self.rows, self.dtype)
+
 
 Issue = Callable[[Any, Any, Part], None]
 
@@ -77,6 +81,7 @@ class Step:
     """One movement: how it is called, over which path (as the card names it), who does it and how.
 
     `squares`: the matrix is worked on in squares of `Part.side`, so the rows of L1 in front of it are padded to them.
+    `turns`: what it leaves is the transpose, also for the steps behind it.
     """
 
     name: str
@@ -85,6 +90,7 @@ class Step:
     core: str
     issue: Issue
     squares: bool = False
+    turns: bool = False
 
     @property
     def src(self) -> str:
@@ -179,8 +185,8 @@ def _img2col(l0: Any, l1: Any, p: Part) -> None:
     asc.load_data(l0, l1, asc.LoadData3DParamsV2(l1_h=1, l1_w=rows, channel_size=cols, k_extension=cols, m_extension=rows))
 
 
-def _img2col_turned(squares: bool, l0: Any, l1: Any, p: Part) -> None:
-    rows, cols = up(p.rows, p.side if squares else 16), up(p.cols, p.side)
+def _img2col_turned(l0: Any, l1: Any, p: Part) -> None:
+    rows, cols = up(p.rows, p.side), up(p.cols, p.side)
     asc.load_data(l0, l1, asc.LoadData3DParamsV2(l1_h=1, l1_w=rows, channel_size=cols, k_extension=cols, m_extension=rows,
                                                  en_transpose=True))  # fmt: skip
 
@@ -243,6 +249,9 @@ def _wide_squares_zz(l0: Any, l1: Any, p: Part) -> None:
 
 # ---- between ND memories --------------------------------------------------------------------------------------------
 def _plain(dst: Any, src: Any, p: Part) -> None:
+    if p.dtype.nbytes(p.elements) % BLOCK_BYTES:
+        raise UnsupportedError("DataCopy moves whole blocks of 32 B", field="shape", value=p.elements,
+                               allowed="DataCopyPad moves any number of bytes between GM and UB")  # fmt: skip
     asc.data_copy(dst, src, p.elements)
 
 
@@ -297,9 +306,13 @@ _CONVERTS = {"float16": "F322F16", "bfloat16": "F322BF16"}
 
 def _fixpipe(params: str, nz: bool, dst: Any, l0c: Any, p: Part) -> None:
     quant = asc.QuantModes[_CONVERTS.get(p.dtype.name, "NoQuant")]
-    pitch = 16 * p.high * p.c0 * p.dtype.bits // 8 // BLOCK_BYTES if nz else p.of_cols if dst.kind == "GM" else p.cols
+    # A column block is 16 * high rows of 32 B: counted in them, on 950 in elements.
+    block = 16 * p.high * (p.c0 if params == "FixpipeParamsArch3510" else 1)
+    pitch = block if nz else p.of_cols if dst.kind == "GM" else p.cols
     layout = asc.CO2Layout.NZ if nz else asc.CO2Layout.ROW_MAJOR
-    struct = getattr(asc, params)(p.cols, p.rows, 16 * p.high, pitch, quant_pre=quant)
+    # 4-byte results leave in blocks of 16 columns; split they have the 8 columns of NZ.
+    split = {"is_channel_split": True} if nz and p.dtype.bits == 32 else {}
+    struct = getattr(asc, params)(p.cols, p.rows, 16 * p.high, pitch, quant_pre=quant, **split)
     to_ub = dst.kind == "UB" and params == "FixpipeParamsArch3510"
     asc.fixpipe(dst, l0c, struct, asc.FixpipeConfig(layout, to_ub))
 
@@ -322,7 +335,7 @@ def _to_table(dst: Any, l1: Any, p: Part) -> None:
 ND2NZ = Step("DataCopy ND2NZ", "GM-L1", "MTE2", "aic", partial(_nd2nz, False))
 ND2NZ_SQUARES = Step("DataCopy ND2NZ", "GM-L1", "MTE2", "aic", partial(_nd2nz, True))
 ND2ZZ = Step("DataCopy ND2NZ (ZZ)", "GM-L1", "MTE2", "aic", _nd2zz)
-DN2NZ = Step("DataCopy DN2NZ", "GM-L1", "MTE2", "aic", _dn2nz)
+DN2NZ = Step("DataCopy DN2NZ", "GM-L1", "MTE2", "aic", _dn2nz, turns=True)
 NZ_BLOCKS = Step("DataCopy", "GM-L1", "MTE2", "aic", _nz_blocks)
 NZ_LOAD = Step("LoadData2D", "GM-L1", "MTE2", "aic", _fractals)
 NZ_LOAD_V2 = Step("LoadData2DV2", "GM-L1", "MTE2", "aic", _fractals_v2)
@@ -361,12 +374,12 @@ def as_it_is(dst: str, zz: bool) -> tuple[Step, ...]:
 
 def turned(dst: str, zz: bool) -> tuple[Step, ...]:
     """Ways with transposition."""
-    img2col = tuple(into_l0("LoadData3D", dst, partial(_img2col_turned, squares), squares) for squares in (False, True))
+    img2col = into_l0("LoadData3D", dst, _img2col_turned, True)
     if zz:
-        return (into_l0("LoadData2D", dst, _turned_2d_zz), into_l0("LoadDataWithTranspose", dst, _squares_zz, True), *img2col)
+        return (into_l0("LoadData2D", dst, _turned_2d_zz), into_l0("LoadDataWithTranspose", dst, _squares_zz, True), img2col)
     return (
         into_l0("LoadData2DV2", dst, _turned_v2, True), into_l0("LoadData2D", dst, _turned_2d),
-        into_l0("LoadDataWithTranspose", dst, _squares, True), *img2col,
+        into_l0("LoadDataWithTranspose", dst, _squares, True), img2col,
     )  # fmt: skip
 
 
