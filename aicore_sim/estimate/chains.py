@@ -79,24 +79,26 @@ def _then(heads: Iterator[Chain], *tail: s.Step) -> Iterator[Chain]:
 
 def _to_l1(card: Card, src: str, dst: str, matrix: Matrix, dtype: DataType, squares: bool = False) -> Iterator[Chain]:
     """NZ of the stored matrix, or of its transpose if it arrives turned."""
+    arch = card.npu_arch
     if src == "GM" and matrix.layout == "ND":
-        if matrix.turned:
-            yield Chain((s.DN2NZ,))
-        else:
+        if not matrix.turned and arch != 3002:
             yield Chain((s.ND2NZ_SQUARES if squares else s.ND2NZ,))
+        elif matrix.turned and arch == 3510:
+            yield Chain((s.DN2NZ,))
     elif src == "GM" and not matrix.turned:
-        yield from (Chain((step,)) for step in (s.NZ_BLOCKS, s.NZ_LOAD, s.NZ_LOAD_V2))
+        ways = {3002: (s.NZ_LOAD,), 2201: (s.NZ_BLOCKS, s.NZ_LOAD), 3510: (s.NZ_BLOCKS, s.NZ_LOAD, s.NZ_LOAD_V2)}
+        yield from (Chain((step,)) for step in ways[arch])
     elif src == "UB":
         if not matrix.turned and not squares:
             yield Chain((s.UB_L1,))
-        if card.npu_arch == 3002:
+        if arch == 3002:
             yield from () if matrix.turned else iter((Chain((s.UB_GM_PACK, s.NZ_LOAD)),))
         else:
             for out in (s.UB_GM, s.UB_GM_PAD):
                 for chain in _to_l1(card, "GM", dst, matrix, dtype, squares):
                     yield Chain((out, *chain.steps))
     elif src == "L0C" and not matrix.turned:
-        yield Chain((s.out_of_l0c(card.npu_arch, "L1"),))
+        yield Chain((s.out_of_l0c(arch, "L1"),))
 
 
 def _to_l0(card: Card, src: str, dst: str, matrix: Matrix, dtype: DataType) -> Iterator[Chain]:
@@ -106,7 +108,9 @@ def _to_l0(card: Card, src: str, dst: str, matrix: Matrix, dtype: DataType) -> I
     plain = Matrix(matrix.rows, matrix.cols, matrix.layout, False)
     if src == "GM" and matrix.layout == "NZ" and not turn:
         yield Chain(((s.GM_TO_L0A_ZZ if zz else s.GM_TO_L0A_NZ) if dst == "L0A" else s.GM_TO_L0B,))
-    for step in s.turned(dst, zz) if turn else s.as_it_is(dst, zz):
+    new = card.npu_arch == 3510
+    ways = s.turned(dst, zz) if turn else s.as_it_is(dst, zz)
+    for step in (step for step in ways if new or "V2" not in step.name):
         # A square of bytes is two fractals high: L1 must hold whole ones, which ND2NZ can arrange.
         padded = step.squares and dtype.c0 > s.FRACTAL_ROWS
         if dtype.bits == 32 and "Transpose" in step.name:
@@ -117,20 +121,19 @@ def _to_l0(card: Card, src: str, dst: str, matrix: Matrix, dtype: DataType) -> I
             yield Chain((step,))
         else:
             yield from _then(_to_l1(card, src, "L1", plain, dtype, padded), step)
-    if turn and src == "GM" and matrix.layout == "ND":
+    if turn and src == "GM" and matrix.layout == "ND" and card.npu_arch != 3002:
         if dtype.bits == 32:
             yield Chain((s.ND2ZZ, s.turned_from_zz(dst, zz)))
-        yield from (Chain((s.DN2NZ, step)) for step in s.as_it_is(dst, zz))
+        if new:
+            yield from (Chain((s.DN2NZ, step)) for step in s.as_it_is(dst, zz))
 
 
 def _to_ub(card: Card, src: str, dst: str, matrix: Matrix, dtype: DataType) -> Iterator[Chain]:
     if src == "GM" and matrix.layout == "ND":
-        if matrix.turned:
-            yield Chain((s.GM_UB_TURNED,))
-        else:
+        if not matrix.turned:
             yield from (Chain((step,), flat=True) for step in (s.GM_UB, s.GM_UB_PAD))
-            if card.npu_arch == 3510:
-                yield Chain((s.GM_UB_NDDMA,), flat=True)
+        if card.npu_arch == 3510:
+            yield Chain((s.GM_UB_TURNED,)) if matrix.turned else Chain((s.GM_UB_NDDMA,), flat=True)
     elif matrix.turned:
         return
     elif src == "GM":

@@ -1,7 +1,7 @@
 """A chain as a kernel: the calls of every part, with the flags between the stages that a kernel author would set.
 
-Stages of one core meet by event flags, stages of the cube core and of a vector core by cross-core flags. With two slots
-the stages overlap: a stage fills one slot while the next one empties the other.
+Stages of one core meet by event flags, stages of the cube core and of a vector core by cross-core flags. With
+several slots the stages overlap: a stage fills one slot while the next one empties another.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from aicore_sim.kernel.tensor import GlobalAddress
 
 _MODE = 2
 """Cross-core flags between a cube core and both its vector cores."""
+READY, FREE = 0, 1
 BETWEEN_CORES = frozenset({"L1-UB", "UB-L1", "L0C-UB"})
 """Paths from a memory of the cube core to one of a vector core, or back."""
 
@@ -63,7 +64,7 @@ def job(card: Card, chain: Chain, plan: Plan, dtype: DataType, most: int, warm: 
     whole = elements_of(plan.matrix, dtype) * repeats
     largest = max(up(one.part.rows, 32) * up(one.part.cols, 32) for parts in lists for one in parts)
     inner = "GM" in chain.memories[1:-1]
-    work = GmSpec((largest * plan.slots * len(lists) if inner else 1,), dtype)
+    work = GmSpec((largest * max(plan.slots) * len(lists) if inner else 1,), dtype)
     ends = [GmSpec((whole if at == "GM" else 1,), dtype) for at in (chain.memories[0], chain.memories[-1])]
 
     def move(source: GlobalAddress, destination: GlobalAddress, workspace: GlobalAddress) -> None:
@@ -110,7 +111,7 @@ class _Core:
     # ---- memories ---------------------------------------------------------------------------------------------------
     def _place(self, number: int, source: Any, destination: Any, work: Any) -> list[Any]:
         """The tensor of a memory of the chain, one for each slot."""
-        memories, slots = self.chain.memories, self.plan.slots
+        memories, slots = self.chain.memories, self.plan.slots[number]
         buffer, last = memories[number], len(memories) - 1
         if buffer == "GM":
             tensor = asc.GlobalTensor()
@@ -138,9 +139,9 @@ class _Core:
         special = {("L1", "L0B"): "B1", ("L1", "BT"): "C1", ("L1", "FB"): "C1", ("UB", "GM"): "VECOUT"}
         return special.get((memories[number], after), BUFFERS[memories[number]])
 
-    def _at(self, number: int, slot: int, one: Placed) -> Any:
-        """Where a part lies in a memory."""
-        tensor = self.tensors[number][slot]
+    def _at(self, number: int, turn: int, one: Placed) -> Any:
+        """Where part number `turn` lies in a memory."""
+        tensor = self.tensors[number][turn % self.plan.slots[number]]
         if number not in (0, len(self.chain.memories) - 1) or self.chain.memories[number] != "GM":
             return tensor
         matrix = self.plan.matrix
@@ -153,51 +154,49 @@ class _Core:
 
     # ---- stages -----------------------------------------------------------------------------------------------------
     def issue(self, index: int, number: int, one: Placed) -> None:
-        """The calls of one step for one part."""
-        slot = number % self.plan.slots
+        """The calls of one step for part `number` of the block."""
         part = self.chain.part_at(index, one.part)
-        self.steps[index].issue(self._at(index + 1, slot, one), self._at(index, slot, one), part)
+        self.steps[index].issue(self._at(index + 1, number, one), self._at(index, number, one), part)
 
     def stage(self, index: int, number: int, one: Placed, total: int) -> None:
         """A step with its flags: wait for the part and for a free slot, move, tell the neighbours."""
-        step, slots = self.steps[index], self.plan.slots
-        slot = number % slots
-        before = self.steps[index - 1] if index else None
+        step = self.steps[index]
+        if index:
+            self._wait(self.steps[index - 1], step, number, index, READY)
         after = self.steps[index + 1] if index + 1 < len(self.steps) else None
-        if before is not None:
-            self._wait(before, step, slot, 2 * index)
-        if after is not None and number >= slots:
-            self._wait(after, step, slot, 2 * index + 3)
+        if after is not None and number >= self.plan.slots[index + 1]:
+            self._wait(after, step, number, index + 1, FREE)
         if self.does(step):
             self.issue(index, number, one)
         if after is not None:
-            self._set(step, after, slot, 2 * index + 2)
-        if before is not None and number + slots < total:
-            self._set(step, before, slot, 2 * index + 1)
+            self._set(step, after, number, index + 1, READY)
+        if index and number + self.plan.slots[index] < total:
+            self._set(step, self.steps[index - 1], number, index, FREE)
 
-    def _set(self, from_step: Step, to_step: Step, slot: int, ident: int) -> None:
+    def _set(self, from_step: Step, to_step: Step, number: int, memory: int, what: int) -> None:
+        """Say that part `number` is ready in a memory of the chain, or that its slot there is free."""
         if not self._on(from_step.core):
             return
         if not self._same_core(from_step, to_step):
-            asc.cross_core_set_flag(ident, _MODE, asc.PipeID[f"PIPE_{from_step.pipe}"])
+            asc.cross_core_set_flag(2 * memory + what, _MODE, asc.PipeID[f"PIPE_{from_step.pipe}"])
         elif not self.idle:
             event = f"{from_step.pipe}_{to_step.pipe}"
             if self._portable():
-                self._sync(event).set_flag(slot)
+                self._sync(event).set_flag(number % self.plan.slots[memory])
             else:
-                asc.set_flag(asc.HardEvent[event], slot)
+                asc.set_flag(asc.HardEvent[event], number % self.plan.slots[memory])
 
-    def _wait(self, from_step: Step, to_step: Step, slot: int, ident: int) -> None:
+    def _wait(self, from_step: Step, to_step: Step, number: int, memory: int, what: int) -> None:
         if not self._on(to_step.core):
             return
         if not self._same_core(from_step, to_step):
-            asc.cross_core_wait_flag(ident, _MODE, asc.PipeID[f"PIPE_{to_step.pipe}"])
+            asc.cross_core_wait_flag(2 * memory + what, _MODE, asc.PipeID[f"PIPE_{to_step.pipe}"])
         elif not self.idle:
             event = f"{from_step.pipe}_{to_step.pipe}"
             if self._portable():
-                self._sync(event).wait_flag(slot)
+                self._sync(event).wait_flag(number % self.plan.slots[memory])
             else:
-                asc.wait_flag(asc.HardEvent[event], slot)
+                asc.wait_flag(asc.HardEvent[event], number % self.plan.slots[memory])
 
     def _same_core(self, one: Step, other: Step) -> bool:
         return self.card.coupled or one.core == other.core

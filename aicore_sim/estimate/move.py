@@ -131,7 +131,7 @@ def _notes(notes: list[str], card: Card, request: Request, best: _Found, layout:
         part = plan_.parts[0][0].part
         shape = f"{part.cols} elements" if best.tried.chain.flat else f"{part.rows}x{part.cols}"
         most = max(len(parts) for parts in plan_.parts)
-        found.append(f"more than the buffers hold: streamed in {most} parts of {shape}, two in flight")
+        found.append(f"more than the buffers hold: streamed in {most} parts of {shape}")
     if not request.layout and layout == "NZ" and src == "GM":
         found.append("the source is taken to be fractals (NZ): this card has no ND2NZ")
     if {step.core for step in best.tried.chain.steps} == {"aic", "aiv"} and not card.coupled:

@@ -1,7 +1,7 @@
 """How a matrix is cut for a chain: over blocks by rows, and into parts where a buffer does not hold a block's share.
 
-A share that fits is moved whole. One that does not is streamed through the buffers: parts that take at most half of each,
-two in flight, the next overwriting the one before the last.
+A share that fits is moved whole. One that does not is streamed through the buffers in parts that take at most half of each.
+A memory with room for more than two holds up to `MOST_SLOTS` of them, so that latency in front of it is hidden.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from aicore_sim.estimate.steps import Part, up
 
 MOST_ROWS, MOST_COLS, MOST_FRACTALS = 4080, 65520, 240
 """Rows of one call (blockCount has 12 bits), columns (dValue has 16), fractals in a row or column into L0 (repeat has 8)."""
+MOST_SLOTS = 4
+"""Parts that a memory holds at a time: a kernel has six event ids of a pair of pipes for itself."""
 _BLOCK = 1024
 """Slots of a buffer start at multiples of this where it is large enough; more than any alignment asks for."""
 
@@ -32,15 +34,15 @@ class Placed:
 
 @dataclass(frozen=True)
 class Plan:
-    """The parts of every block, and how many of them a local memory holds at a time."""
+    """The parts of every block, and how many of them each memory of the chain holds at a time (in GM: between stages)."""
 
     matrix: Matrix
     parts: tuple[tuple[Placed, ...], ...]
-    slots: int
+    slots: tuple[int, ...]
 
     @property
     def streamed(self) -> bool:
-        return self.slots > 1
+        return max(self.slots) > 1
 
 
 def plan(card: Card, chain: Chain, matrix: Matrix, dtype: DataType, blocks: int, streamed: bool = False) -> Plan:
@@ -49,9 +51,16 @@ def plan(card: Card, chain: Chain, matrix: Matrix, dtype: DataType, blocks: int,
         matrix = Matrix(1, matrix.rows * matrix.cols, matrix.layout, matrix.turned)
     shares = _shares(chain, matrix, dtype, blocks)
     fits = not streamed and all(_fits(card, chain, share.part, 1) for share in shares)
-    slots = 1 if fits else 2
     parts = tuple((share,) if fits else tuple(_cut(card, chain, share)) for share in shares)
-    return Plan(matrix, parts, slots)
+    largest = max((one.part for mine in parts for one in mine), key=lambda part: part.elements)
+    return Plan(matrix, parts, tuple(1 if fits else _slots(card, chain, memory, largest) for memory in chain.memories))
+
+
+def _slots(card: Card, chain: Chain, memory: str, part: Part) -> int:
+    if memory == "GM":
+        return MOST_SLOTS
+    fitting = (n for n in range(MOST_SLOTS, 2, -1) if held_bytes(memory, part) <= slot_bytes(card, chain, memory, n))
+    return next(fitting, 2)
 
 
 def _shares(chain: Chain, matrix: Matrix, dtype: DataType, blocks: int) -> list[Placed]:
