@@ -105,6 +105,15 @@ def walk(node: object, path: tuple[str, ...]) -> Iterator[tuple[str, cm.Fact]]:
             yield from walk(child, (*path, str(key)))
 
 
+def fact_at(model: cm.CardFile, path: str) -> cm.Fact:
+    """The fact at a dotted key that is known to hold one."""
+    node: Any = model
+    for part in path.split("."):
+        node = node[part] if isinstance(node, dict) else getattr(node, part)
+    assert isinstance(node, cm.Fact)
+    return node
+
+
 def near(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name; empty when nothing known resembles it."""
     matches = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
@@ -142,21 +151,46 @@ def leaf(raw: Raw, path: str, file: str, named: str) -> Raw:
     raise error
 
 
-def apply_override(raw: Raw, path: str, value: object, file: str) -> None:
-    """Replace one value in the parsed file, in place. New cube counts take their vector cores along."""
+def opened(model: cm.CardFile, paths: Iterable[str]) -> Raw:
+    """The model as a parsed file that `apply_override` can change: tables along the dotted `paths` as dictionaries.
+
+    The rest stays as it is, and validation takes finished models unchecked: one new number costs a millisecond.
+    """
+    raw: Raw = _table(model)
+    for path in paths:
+        node = raw
+        for part in path.split("."):
+            if not isinstance(node.get(part), (BaseModel, dict)):
+                break
+            node[part] = _table(node[part])
+            node = node[part]
+    return raw
+
+
+def _table(node: BaseModel | Raw) -> Raw:
+    """A table of its own, one level deep; keys that the file leaves out are left out."""
+    if isinstance(node, BaseModel):
+        return {key: value for key in type(node).model_fields if (value := getattr(node, key)) is not None}
+    return dict(node)
+
+
+def apply_override(raw: Raw, path: str, value: object, file: str) -> object:
+    """Replace one value in the parsed file, in place; returns it typed. New cube counts take their vector cores along."""
     parts = path.split(".")
     if len(parts) == 3 and parts[0] == "socs" and parts[2] in SOC_UNITS and parts[1] in raw["socs"]:
         soc = raw["socs"][parts[1]]
         soc[parts[2]] = _typed(value, soc.get(parts[2], 0), path, file)
         if parts[2] == "cubes" and soc["cubes"] is not None:
             soc["vectors"] = soc["cubes"] * raw["vectors_per_cube"]
-        return
+        return soc[parts[2]]
     node = leaf(raw, path, file, path)
     new = _typed(value, node["value"], path, file)
-    note = f"card file: {node['value']} ({node['basis']}, {node['source']})"
+    was_file = node["basis"] != "override"
+    note = f"card file: {node['value']} ({node['basis']}, {node['source']})" if was_file else node["note"]
     unit = {"unit": node["unit"]} if "unit" in node else {}
     node.clear()
     node.update(value=new, **unit, basis="override", source="override", note=note)
+    return new
 
 
 def _typed(value: object, old: object, path: str, file: str) -> object:

@@ -18,7 +18,7 @@ Basis = Literal["documented", "measured", "derived", "fitted", "assumed", "overr
 Unit = Literal[
     "cycle", "B/cycle", "elements/cycle", "elements", "B", "GB/s", "MHz", "us", "ns", "count", "fraction", "factor"
 ]  # fmt: skip
-_WHOLE = frozenset({"B", "count", "elements"})
+WHOLE_UNITS = frozenset({"B", "count", "elements"})
 """Units of sizes and depths: whole numbers from 1 on, for they divide and index."""
 _RATES = frozenset({"B/cycle", "elements/cycle", "GB/s", "MHz", "fraction"})
 """Units of what time is divided by: greater than 0."""
@@ -71,7 +71,7 @@ class Number(Fact):
 
     @model_validator(mode="after")
     def _fits_its_unit(self) -> Self:
-        if self.unit in _WHOLE and (self.value < 1 or self.value != int(self.value)):
+        if self.unit in WHOLE_UNITS and (self.value < 1 or self.value != int(self.value)):
             raise ValueError(f"a whole number >= 1 is needed, not {self.value} {self.unit}")
         if self.unit in _RATES and self.value <= 0:
             raise ValueError(f"a number > 0 is needed, not {self.value} {self.unit}")
@@ -81,6 +81,14 @@ class Number(Fact):
     def _inside_range(self) -> Self:
         if self.range is not None and not self.range[0] <= self.value <= self.range[1]:
             raise ValueError(f"value {self.value} is outside its range {list(self.range)}")
+        return self
+
+    @model_validator(mode="after")
+    def _guess_has_a_range(self) -> Self:
+        """The interval of a result is made of the ranges of the numbers behind it (`uncertainty.spread`)."""
+        if self.range is None and self.basis in ("fitted", "assumed"):
+            raise ValueError(f"a number that is {self.basis} needs a range: add range = [lo, hi], the smallest and the largest "
+                             "value that sources leave open; both equal to the value where it cannot be another")  # fmt: skip
         return self
 
     def __float__(self) -> float:

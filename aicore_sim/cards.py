@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -22,10 +21,11 @@ from aicore_sim import card_model as cm
 from aicore_sim.card_files import (
     SHORT,
     SOC_UNITS,
-    Raw,
     apply_override,
+    fact_at,
     leaf,
     near,
+    opened,
     read_card,
     unknown_key,
     validated,
@@ -52,6 +52,42 @@ class Card:
     """Where calls are read as the vendor's implementation does instead of as its pages say (`quirks.QUIRKS`)."""
     wrap: bool = False
     """Whether a value too wide for its field loses its high bits, as in the hardware's word, instead of being refused."""
+    of_file: str = field(default="", compare=False, repr=False)
+    """The fingerprint without overrides."""
+
+    def changed(self, overrides: Mapping[str, object]) -> Card:
+        """This card with further overrides, as `load_card` takes them; its reading of calls stays.
+
+        Raises ConfigError for an unknown key or a value that its table refuses.
+        """
+        given = {f"socs.{self.soc}.{SHORT[key]}" if key in SHORT else key: value for key, value in overrides.items()}
+        known = all(map(self.has, given))  # an error about an unknown key names those near by: it needs all of them
+        raw = opened(self.model, given) if known else self.model.model_dump(exclude_none=True)
+        typed = {path: str(apply_override(raw, path, value, self.file)) for path, value in given.items()}
+        merged = {**dict(self.overrides), **typed}
+        content = json.dumps([self.of_file, sorted(merged.items())])
+        changed = replace(
+            self,
+            model=validated(raw, self.file),
+            overrides=tuple(sorted(merged.items())),
+            fingerprint=hashlib.sha256(content.encode()).hexdigest()[:16],
+        )
+        if known:  # looking all facts up again would take as long as a small run
+            changed.__dict__["_facts"] = {**self._facts, **changed._facts_at(given)}
+            changed.__dict__["_apis"] = self._apis
+        return changed
+
+    def tracking(self) -> tuple[Card, set[str]]:
+        """A copy of this card, and the set in which it notes every dotted key that it is asked for.
+
+        Keys of the chosen SoC are noted in their short form ("clock_mhz"). The set grows while the copy is used.
+        """
+        asked: set[str] = set()
+        own = {key: getattr(self, key) for key in self.__dataclass_fields__ if key != "asked"}
+        copy = _TrackingCard(**own, asked=asked)
+        for cached in ("_facts", "_apis"):
+            copy.__dict__[cached] = getattr(self, cached)
+        return copy, asked
 
     def reading(self, quirks: str | Iterable[str] = "documented", wrap: str = "refuse") -> Card:
         """This card with another reading of calls: `quirks` as `quirks.chosen`, `wrap` "refuse" or "hardware".
@@ -98,7 +134,7 @@ class Card:
 
     @property
     def clock_mhz(self) -> float:
-        return float(self.soc_data.clock_mhz)
+        return self.value("clock_mhz")
 
     @property
     def cubes(self) -> int:
@@ -114,17 +150,17 @@ class Card:
 
     @property
     def l2_bytes(self) -> int:
-        return self.soc_data.l2_bytes
+        return int(self.value("l2_bytes"))
 
     @property
     def memory_rate_gbps(self) -> float:
         """Nominal memory bandwidth of the SoC, 1e9 bytes per second."""
-        return float(self.soc_data.memory_rate)
+        return self.value("memory_rate")
 
     @property
     def memory_attainable_gbps(self) -> float:
         """Memory bandwidth that kernels reach, 1e9 bytes per second (section 11.4)."""
-        return self.memory_rate_gbps * float(self.model.hbm.attainable)
+        return self.memory_rate_gbps * self.value("hbm.attainable")
 
     @property
     def buffers(self) -> Mapping[str, cm.Buffer]:
@@ -165,17 +201,29 @@ class Card:
     @cached_property
     def _facts(self) -> dict[str, cm.Fact]:
         facts = dict(walk(self.model, ()))
-        overridden = dict(self.overrides)
-        for soc_name, soc in self.model.socs.items():
-            for key, unit in SOC_UNITS.items():
-                value = getattr(soc, key)
-                if value is not None:
-                    path = f"socs.{soc_name}.{key}"
-                    basis = "override" if path in overridden else "documented"
-                    facts[path] = cm.Number.model_validate(
-                        {"value": value, "unit": unit, "basis": basis, "source": soc.source, "note": soc.note}
-                    )
+        for soc in self.model.socs:
+            facts.update(self._plain_facts(soc))
         return facts
+
+    def _facts_at(self, paths: Iterable[str]) -> dict[str, cm.Fact]:
+        """The facts at dotted keys; of a SoC's plain numbers all, for one may take another along."""
+        facts: dict[str, cm.Fact] = {}
+        for path in paths:
+            parts = path.split(".")
+            if parts[0] == "socs" and parts[2] in SOC_UNITS:
+                facts.update(self._plain_facts(parts[1]))
+            else:
+                facts[path] = fact_at(self.model, path)
+        return facts
+
+    def _plain_facts(self, soc_name: str) -> Iterator[tuple[str, cm.Fact]]:
+        soc, overridden = self.model.socs[soc_name], dict(self.overrides)
+        for key, unit in SOC_UNITS.items():
+            value = getattr(soc, key)
+            if value is not None:
+                path = f"socs.{soc_name}.{key}"
+                basis = "override" if path in overridden else "documented"
+                yield path, _soc_number(value, unit, basis, soc.source, soc.note)
 
     def _key(self, path: str) -> str:
         return f"socs.{self.soc}.{SHORT[path]}" if path in SHORT else path
@@ -240,6 +288,25 @@ class Card:
         return self.value(own if api is not None and own in self._facts else f"paths.{path}.{key}")
 
 
+@lru_cache(maxsize=1024)
+def _soc_number(value: float, unit: str, basis: str, source: str, note: str) -> cm.Number:
+    """A plain number of a SoC as a fact; a card with many SoCs has hundreds, alike on every card made from it."""
+    return cm.Number.model_validate({"value": value, "unit": unit, "basis": basis, "source": source, "note": note})
+
+
+@dataclass(frozen=True)
+class _TrackingCard(Card):
+    """A card that notes what it is asked for; a class of its own, so that other cards' look-ups pay nothing."""
+
+    asked: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    def _fact(self, path: str) -> cm.Fact:
+        found = super()._fact(path)
+        head, _, key = self._key(path).rpartition(".")
+        self.asked.add(key if head == f"socs.{self.soc}" else path)
+        return found
+
+
 def card_names() -> list[str]:
     """Names of the cards that come with the package, sorted."""
     return sorted(path.stem for path in config_dir().glob("*.toml"))
@@ -252,17 +319,13 @@ def load_card(spec: str | Path, overrides: Mapping[str, object] | None = None) -
     keys to values (numbers or text as typed on a command line); an overridden number gets the basis "override".
     """
     file, soc = _find(spec)
-    written = file.stat().st_mtime_ns
-    return _loaded(file, written, soc, overrides) if overrides else _plain(file, written, soc)
+    plain = _plain(file, file.stat().st_mtime_ns, soc)
+    return plain.changed(overrides) if overrides else plain
 
 
 @lru_cache(maxsize=32)
 def _plain(file: Path, mtime_ns: int, soc: str) -> Card:
     """The card as its file has it: every run by name asks for it."""
-    return _loaded(file, mtime_ns, soc, {})
-
-
-def _loaded(file: Path, mtime_ns: int, soc: str, overrides: Mapping[str, object]) -> Card:
     raw, model = read_card(file, mtime_ns)
     soc = soc or model.default_soc
     where = str(file)
@@ -271,24 +334,15 @@ def _loaded(file: Path, mtime_ns: int, soc: str, overrides: Mapping[str, object]
             f"card {model.name} has no SoC of this name{near(soc, model.socs)}",
             file=where, field="socs", value=soc, allowed=", ".join(model.socs),
         )  # fmt: skip
-    given = {f"socs.{soc}.{SHORT[key]}" if key in SHORT else key: value for key, value in overrides.items()}
-    # A copy; copy.deepcopy takes ten times as long, which every run would pay.
-    changed: Raw = pickle.loads(pickle.dumps({key: value for key, value in raw.items() if key != "support"}))
-    for path, number in model.socs[soc].numbers.items():
+    numbers = model.socs[soc].numbers
+    changed = opened(model, numbers)
+    for path, number in numbers.items():
         node = leaf(changed, path, where, f"socs.{soc}.numbers.{path}")
         node.clear()
         node.update(number.model_dump(exclude_none=True))
-    for path, value in given.items():
-        apply_override(changed, path, value, where)
-    chosen = validated({**changed, "support": model.support}, where)
-    content = json.dumps([changed, raw["support"], soc], sort_keys=True, default=str)
-    return Card(
-        model=chosen,
-        soc=soc,
-        file=where,
-        overrides=tuple((path, str(value)) for path, value in sorted(given.items())),
-        fingerprint=hashlib.sha256(content.encode()).hexdigest()[:16],
-    )
+    content = json.dumps([raw, soc], sort_keys=True, default=str)
+    fingerprint = hashlib.sha256(content.encode()).hexdigest()[:16]
+    return Card(model=validated(changed, where), soc=soc, file=where, fingerprint=fingerprint, of_file=fingerprint)
 
 
 def _find(spec: str | Path) -> tuple[Path, str]:

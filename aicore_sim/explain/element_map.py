@@ -35,7 +35,7 @@ _GM_BYTES = 1 << 52
 _VECTORS = 2
 _GRAIN = 1024
 """Footprints are kept from a multiple of this: more than any fractal."""
-_BUFFERS = {"UB": "VECIN", "L1": "A1", "L0A": "A2", "L0B": "B2", "L0C": "CO1", "BT": "C2", "FB": "C2PIPE2GM"}
+BUFFERS = {"UB": "VECIN", "L1": "A1", "L0A": "A2", "L0B": "B2", "L0C": "CO1", "BT": "C2", "FB": "C2PIPE2GM"}
 """A position for each buffer, for those who name the buffer."""
 
 Cells = NDArray[np.int64]
@@ -130,33 +130,34 @@ def explain(
     kind = DataType(dtype or form.dtype)
     if not kind.bits:
         raise ParameterError("elements need a width", field="dtype", value=kind.name)
-    positions = _position(src or form.src, "src"), _position(dst or form.dst, "dst")
+    positions = position_of(src or form.src, "src"), position_of(dst or form.dst, "dst")
     buffers = card.position(positions[0]), card.position(positions[1])
     call = arguments(form, words, kind, *buffers)
     session = Session(card, GlobalMemory(data=False), data=False, auto_sync=False)
-    entries = _record(session, form, call, kind, positions)
+    entries = record_call(session, form, call, kind, positions)
     fields = dict(word.split("=", 1) for word in words)
     return _mapped(form, fields, card, kind, positions, buffers, entries, tuple(text for text, _ in session.warnings))
 
 
-def _position(name: str, option: str) -> str:
+def position_of(name: str, option: str) -> str:
+    """A TPosition by its name or that of a buffer, in any case. Raises ParameterError with the known ones."""
     known = [position.name for position in TPosition if position is not TPosition.MAX]
-    found = _BUFFERS.get(name.upper(), name.upper())
+    found = BUFFERS.get(name.upper(), name.upper())
     if found not in known:
         raise ParameterError("unknown position", field=option, value=name,
-                             allowed=f"{', '.join(known)}, or a buffer: {', '.join(_BUFFERS)}")  # fmt: skip
+                             allowed=f"{', '.join(known)}, or a buffer: {', '.join(BUFFERS)}")  # fmt: skip
     return found
 
 
 # ---- recording ------------------------------------------------------------------------------------------------------
-def _record(
+def record_call(
     session: Session, form: Form, call: Arguments, dtype: DataType, positions: tuple[str, str]
 ) -> list[Entry]:
     """The instructions of the call, on a core of the kind that the positions ask for."""
     card = session.card
     memories = {name: Buffer(name, int(card.value(f"buffers.{name}.size")), uid=number, label=name, data=False)
                 for number, name in enumerate(card.buffers)}  # fmt: skip
-    core = "core" if card.coupled else form.core or _core(card.position(positions[0]), card.position(positions[1]))
+    core = "core" if card.coupled else form.core or core_of(card.position(positions[0]), card.position(positions[1]))
     mine = {name: one for name, one in memories.items() if core == "core" or (name == "UB") == (core == "aiv")}
     recorder = Recorder(
         session, core, 0, mine, block_idx=0, block_num=1, group_ub=(memories["UB"],) * _VECTORS if core == "aic" else (),
@@ -171,7 +172,7 @@ def _record(
     return [entry for entry in recorder.program if entry.op is not None and entry.op.effect is not None]
 
 
-def _core(src: str, dst: str) -> str:
+def core_of(src: str, dst: str) -> str:
     """Between UB and L1 the core of the source issues the copy."""
     return "aiv" if {src, dst} <= {"GM", "UB"} or src == "UB" else "aic"
 
