@@ -109,7 +109,7 @@ class Trace:
             raise ValueError(f"row {int(own.argmin())} was limited for longer than it was in progress")
         add(cell + BASE_CAUSE[c.kind], own - inside)
         add(cell + int(Cause.BUSY), early + late + inside)
-        np.add(total.reshape(lanes, N_CAUSES)[:, Cause.BUSY], self._rows.tail, out=total.reshape(lanes, N_CAUSES)[:, Cause.BUSY])
+        add(np.arange(lanes) * N_CAUSES + int(Cause.BUSY), self._rows.tail)
         del own
         flagged = np.flatnonzero(c.unit_flag)
         add(cell[flagged] + int(Cause.UNIT_FLAG), c.unit_flag[flagged])
@@ -128,8 +128,9 @@ class Trace:
     def ticks_by_cause(self) -> Ints:
         """[core, pipe, cause] in ticks; for every core and pipe the causes sum to `columns.length`.
 
-        The gap in front of a row counts under `issue_cause` up to its issue and under `cause` from there; the time from
-        the start of the run to the core's start and from the pipe's last row to the end of the run is idle.
+        Ticks in which an earlier instruction of the pipe is not complete are busy, whatever the pipe waits for meanwhile.
+        Else the gap in front of a row counts under `issue_cause` up to its issue and under `cause` from there; the time
+        from the start of the run to the core's start and behind the pipe's last effect is idle.
         """
         return self._ticks
 
@@ -137,23 +138,12 @@ class Trace:
     def time_ticks(self) -> Ints:
         """[core, pipe]: ticks with an instruction in progress, what msprof calls the pipe's time.
 
-        V is in use until its last result is there: ticks in which it waits while that is on its way count as well.
+        An instruction is in progress until its effects are complete, so a pipe that waits while a result is on its way
+        counts as busy (published times of isolated copies and vector chains contain their latency).
         """
         time: Ints = self._ticks[:, :, list(IN_PROGRESS)].sum(axis=2)
-        time[:, Pipe.V] += self._draining
         time[:, Pipe.S] += self._ticks[:, Pipe.S, Cause.ISSUE]
         return time
-
-    @cached_property
-    def _draining(self) -> Ints:
-        """[core]: ticks of V between an instruction's `free` and its `end` in which it has not taken up the next one."""
-        c, order = self.columns, self._rows.order
-        rows = order[(c.pipe[order] == Pipe.V) & IS_WORK[c.kind[order]]]
-        core, free, end = c.core[rows], c.free[rows], c.end[rows]
-        until = end.copy()
-        same = core[1:] == core[:-1]
-        until[:-1][same] = np.minimum(end[:-1], c.start[rows][1:])[same]
-        return np.bincount(core, np.maximum(until - free, 0), len(c.cores)).astype(np.int64)
 
     @cached_property
     def _work_lanes(self) -> NDArray[np.int32]:
