@@ -97,6 +97,9 @@ def test_the_memory_rate_counts_once() -> None:
     card = load_card("a2")
     assert card.number("memory_rate").range is not None
     assert [part.key for part in spread(stream, card)["us"].parts] == ["hbm.attainable"]
+    derived = load_card("atlas_a2:Ascend910B3")
+    assert derived.number("memory_rate").basis == "derived", "measured is only the product"
+    assert [part.key for part in spread(stream, derived)["us"].parts] == ["hbm.attainable"]
 
 
 def test_an_end_that_a_rule_refuses_is_left_out() -> None:

@@ -42,11 +42,8 @@ class Chain:
         return (self.steps[0].src, *(step.dst for step in self.steps))
 
 
-def chains(card: Card, src: str, dst: str, matrix: Matrix, dtype: DataType) -> list[Chain] | str:
-    """Candidates, the usual one first; a sentence where there is none whatever the parameters.
-
-    Not all of them need be legal: whoever runs them finds out.
-    """
+def never(src: str, dst: str) -> str:
+    """Why no card moves anything from buffer `src` to `dst`; "" if some card does."""
     if not src or not dst:
         return "the card has no buffer for this position"
     if src in _NO_EXIT:
@@ -55,6 +52,14 @@ def chains(card: Card, src: str, dst: str, matrix: Matrix, dtype: DataType) -> l
         return "results reach L0C through Mmad only"
     if src == dst and src not in ("GM", "UB"):
         return f"no path copies inside {src}"
+    return ""
+
+
+def chains(card: Card, src: str, dst: str, matrix: Matrix, dtype: DataType) -> list[Chain] | str:
+    """Candidates, the usual one first; a sentence where there is none whatever the parameters.
+
+    Not all of them need be legal: whoever runs them finds out.
+    """
     found = [chain for chain in _candidates(card, src, dst, matrix, dtype) if all(card.has_path(x.path) for x in chain.steps)]
     if found:
         return found

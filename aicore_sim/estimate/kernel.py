@@ -26,27 +26,29 @@ from aicore_sim.kernel.tensor import GlobalAddress
 _MODE = 2
 """Cross-core flags between a cube core and both its vector cores."""
 READY, FREE = 0, 1
+_LINE = 512
 BETWEEN_CORES = frozenset({"L1-UB", "UB-L1", "L0C-UB"})
 """Paths from a memory of the cube core to one of a vector core, or back."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A kernel for `blocks` blocks with its arguments; `simulated` is how many parts of each block it moves, `mixed` whether
-    cube and vector cores take part."""
+    """A kernel for `blocks` blocks with its arguments; `simulated` has the elements of each part that it moves, by
+    block, `mixed` says whether cube and vector cores take part."""
 
     kernel: Any
     args: tuple[Any, ...]
     blocks: int
-    simulated: tuple[int, ...]
+    simulated: tuple[tuple[int, ...], ...]
     mixed: bool
 
 
 def elements_of(matrix: Matrix, dtype: DataType) -> int:
-    """Elements of the stored matrix in GM, the padding of fractals included."""
+    """Elements from one stored matrix in GM to the next: the padding of fractals included, up to a whole line of L2."""
+    elements = matrix.rows * matrix.cols
     if matrix.layout == "NZ":
-        return up(matrix.rows, 16) * up(matrix.cols, dtype.c0)
-    return matrix.rows * matrix.cols
+        elements = up(matrix.rows, 16) * up(matrix.cols, dtype.c0)
+    return up(elements, _LINE * 8 // dtype.bits)
 
 
 def job(card: Card, chain: Chain, plan: Plan, dtype: DataType, most: int, warm: bool = False, repeats: int = 1,
@@ -67,6 +69,8 @@ def job(card: Card, chain: Chain, plan: Plan, dtype: DataType, most: int, warm: 
     work = GmSpec((largest * max(plan.slots) * len(lists) if inner else 1,), dtype)
     ends = [GmSpec((whole if at == "GM" else 1,), dtype) for at in (chain.memories[0], chain.memories[-1])]
 
+    simulated = tuple(tuple(one.part.elements for one in parts) for parts in lists)
+
     def move(source: GlobalAddress, destination: GlobalAddress, workspace: GlobalAddress) -> None:
         core = _Core(card, chain, plan, dtype, source, destination, workspace, largest)
         parts = lists[int(asc.get_block_idx()) // (2 if mixed and asc.ascend_is_aiv() else 1)]
@@ -78,7 +82,7 @@ def job(card: Card, chain: Chain, plan: Plan, dtype: DataType, most: int, warm: 
             for index in range(len(steps)):
                 core.stage(index, number, one, len(parts))
 
-    return Job(jit(kernel_type=kind)(move), args or (*ends, work), len(lists), tuple(len(parts) for parts in lists), mixed)
+    return Job(jit(kernel_type=kind)(move), args or (*ends, work), len(lists), simulated, mixed)
 
 
 def _repeated(parts: Sequence[Placed], most: int, repeats: int) -> list[Placed]:

@@ -24,14 +24,12 @@ _OPTIONS = Options(data=False, checks=False)
 
 @dataclass(frozen=True)
 class Measured:
-    """`cycles` from the first issue to the last byte usable, `period` cycles for a further part in a stream (0: there was
-    one part), `bound_by` what takes most of the time."""
+    """`cycles` from the first issue to the last byte usable, `rate` bytes a cycle of all blocks in a stream (0: there was one
+    part each), `bound_by` what takes most of the time."""
 
     cycles: float
-    period: float
-    part_bytes: float
+    rate: float
     bound_by: str
-    blocks: int
 
 
 @dataclass(frozen=True)
@@ -53,27 +51,22 @@ def trial(card: Card, chain: Chain, plan: Plan, dtype: DataType, warm: bool = Fa
 
 def measured(card: Card, tried: Trial) -> Measured:
     """One run without data, and what its trace says. Raises what the calls raise on this card."""
-    job, plan, dtype, repeats = tried.job, tried.plan, tried.dtype, tried.repeats
+    job, plan, repeats = tried.job, tried.plan, tried.repeats
     done = run_kernel(job.kernel, job.args, {}, job.blocks, card, _OPTIONS)
     rows = _Rows(done.columns, tried.chain, tried.warm)
-    slowest = 0.0
-    periods = []
+    slowest = rate = 0.0
     for block, parts in enumerate(plan.parts):
-        seen = job.simulated[block]
-        first, ends = rows.block(block, seen)
+        sizes = job.simulated[block]
+        first, ends = rows.block(block, len(sizes))
         time = float(ends[-1] - first)
-        # A stream settles into a rhythm; later parts keep it.
-        period = float(ends[-1] - ends[seen // 2 - 1]) / (seen - seen // 2) if seen > 1 else 0.0
-        if len(parts) * repeats > seen:
-            elements = sum(one.part.elements for one in parts) * repeats / parts[0].part.elements
-            time += max(elements - seen, 0.0) * period
+        if len(sizes) > 1:
+            # A stream settles into a rhythm; later parts keep it.
+            half = len(sizes) // 2
+            pace = float(ends[-1] - ends[half - 1]) / sum(sizes[half:])
+            time += pace * (sum(one.part.elements for one in parts) * repeats - sum(sizes))
+            rate += tried.dtype.bits / 8 / pace if pace else 0.0
         slowest = max(slowest, time)
-        periods.append(period)
-    part = plan.parts[0][0].part
-    return Measured(
-        slowest / TICKS_PER_CYCLE, sum(periods) / len(periods) / TICKS_PER_CYCLE, part.elements * dtype.bits / 8,
-        rows.bound_by(), len(plan.parts),
-    )  # fmt: skip
+    return Measured(slowest / TICKS_PER_CYCLE, rate * TICKS_PER_CYCLE, rows.bound_by())
 
 
 class _Rows:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from aicore_sim.cards import Card
 from aicore_sim.errors import AiCoreError
 from aicore_sim.estimate.answer import Alternative, Estimate, gbps_of
-from aicore_sim.estimate.chains import Chain, chains
+from aicore_sim.estimate.chains import Chain, chains, never
 from aicore_sim.estimate.evidence import measured_basis
 from aicore_sim.estimate.measure import MOST_PARTS, Measured, Trial, measured, trial
 from aicore_sim.estimate.peaks import narrowest_gbps
@@ -32,7 +32,7 @@ def estimate(request: Request, card: Card) -> Estimate:
     """
     src, dst = (card.position(position_of(name, field)) for name, field in ((request.src, "src"), (request.dst, "dst")))
     row = Estimate(card.name, card.soc, False)
-    matrix = normal(request, src, card, dst) if src else "the card has no buffer for this position"
+    matrix = never(src, dst) or normal(request, src, card, dst)
     if isinstance(matrix, str):
         return replace(row, reason=matrix)
     known = chains(card, src, dst, matrix, request.dtype)
@@ -87,7 +87,7 @@ def _filled(row: Estimate, card: Card, request: Request, found: list[_Found], no
     movements = [(step.name, step.path) for step in best.tried.chain.steps]
     return replace(
         row, apis=best.tried.chain.apis, cycles=best.result.cycles, time_us=time_us, gbps=gbps,
-        peak_share=gbps / narrowest_gbps(card, movements, row.blocks or 1), bound_by=best.result.bound_by,
+        peak_share=gbps / narrowest_gbps(card, movements, row.blocks or 1, not best.tried.warm), bound_by=best.result.bound_by,
         low_us=max(interval.low, 0.0), high_us=interval.high, dominated_by=interval.dominated_by,
         measured_basis=measured_basis(card, movements), launch_us=_launch_us(card, best.tried),
         throughput_gbps=throughput, stream_us=request.nbytes / (throughput * 1e3), streamed=best.tried.plan.streamed, note=note,
@@ -117,11 +117,11 @@ def _launch_us(card: Card, tried: Trial) -> float:
 def _throughput(card: Card, request: Request, best: _Found) -> float:
     """The rate of a stream: what was measured if the matrix is streamed anyway, else one of its repetitions."""
     tried, result = best.tried, best.result
-    if not tried.plan.streamed or min(tried.job.simulated) < MOST_PARTS:
+    if not tried.plan.streamed or min(map(len, tried.job.simulated)) < MOST_PARTS:
         plan_ = plan(card, tried.chain, tried.plan.matrix, request.dtype, len(tried.plan.parts), streamed=True)
         repeats = -(-MOST_PARTS // min(len(parts) for parts in plan_.parts))
         result = measured(card, trial(card, tried.chain, plan_, request.dtype, tried.warm, repeats))
-    return gbps_of(result.part_bytes * result.blocks, result.period / card.clock_mhz)
+    return result.rate * card.clock_mhz / 1e3
 
 
 def _notes(notes: list[str], card: Card, request: Request, best: _Found, layout: str, src: str) -> str:

@@ -121,7 +121,7 @@ def _filled(row: Estimate, card: Card, call: _Call, alone: _Times, stream: _Time
     movements = [(call.name, call.path)]
     return replace(
         row, supported=True, apis=[f"{call.name} {call.path}"], cycles=alone.cycles, time_us=time_us,
-        gbps=gbps_of(nbytes, time_us), peak_share=gbps_of(nbytes, time_us) / narrowest_gbps(card, movements, 1),
+        gbps=gbps_of(nbytes, time_us), peak_share=gbps_of(nbytes, time_us) / narrowest_gbps(card, movements, 1, not call.warm),
         bound_by=alone.bound_by, low_us=max(one.low, 0.0), high_us=one.high, dominated_by=one.dominated_by,
         measured_basis=measured_basis(card, movements), alternatives=[], launch_us=alone.launch_us,
         throughput_gbps=throughput, stream_us=stream_us, stream_low_us=max(many.low, 0.0), stream_high_us=many.high,

@@ -59,7 +59,7 @@ def plan(card: Card, chain: Chain, matrix: Matrix, dtype: DataType, blocks: int,
 def _slots(card: Card, chain: Chain, memory: str, part: Part) -> int:
     if memory == "GM":
         return MOST_SLOTS
-    fitting = (n for n in range(MOST_SLOTS, 2, -1) if held_bytes(memory, part) <= slot_bytes(card, chain, memory, n))
+    fitting = (n for n in range(MOST_SLOTS, 2, -1) if held_bytes(memory, part, chain.flat) <= slot_bytes(card, chain, memory, n))
     return next(fitting, 2)
 
 
@@ -81,15 +81,13 @@ def _row_unit(dtype: DataType) -> int:
     return max(dtype.c0, 16)
 
 
-def held_bytes(buffer: str, part: Part) -> int:
-    """Bytes that a part takes in a local buffer, padding included."""
+def held_bytes(buffer: str, part: Part, flat: bool) -> int:
+    """Bytes that a part takes in a local buffer, padding included; `flat` where it lies there as one row."""
     size = part.dtype.bits // 8
-    if buffer in ("UB", "BT", "FB"):
+    if flat or buffer == "UB":
         return up(part.elements * size, 32)
     if buffer == "L0C":
         return up(part.rows, 16) * up(part.cols, 16) * 4
-    if part.rows == 1 and part.of_rows == 1:  # a vector on its way into a table
-        return up(part.elements * size, 32)
     return up(part.rows, part.side) * up(part.cols, part.side) * size
 
 
@@ -107,7 +105,7 @@ def _fits(card: Card, chain: Chain, part: Part, slots: int) -> bool:
         if part.rows > most_rows or part.cols > most_cols:
             return False
     local = [memory for memory in chain.memories if memory != "GM"]
-    return all(held_bytes(memory, part) <= slot_bytes(card, chain, memory, slots) for memory in local)
+    return all(held_bytes(memory, part, chain.flat) <= slot_bytes(card, chain, memory, slots) for memory in local)
 
 
 def _cut(card: Card, chain: Chain, share: Placed) -> list[Placed]:

@@ -324,8 +324,12 @@ def _out_by_copy(l1: Any, l0c: Any, p: Part) -> None:
 
 # ---- into the tables ------------------------------------------------------------------------------------------------
 def _to_table(dst: Any, l1: Any, p: Part) -> None:
-    block = {"FB": 128}.get(dst.kind, 64)
+    """Lengths count in coarser units than 32 B (spec api_semantics.md 9.1)."""
+    block = 128 if dst.kind == "FB" else BLOCK_BYTES if int(asc.npu_arch()) == 3510 else 64
     nbytes = p.dtype.nbytes(p.elements)
+    if nbytes % block:
+        raise UnsupportedError(f"{dst.kind} is filled in blocks", field="shape", value=f"{nbytes} B",
+                               allowed=f"multiples of {block} B")  # fmt: skip
     if dst.kind == "FB":
         asc.data_copy(dst, l1, asc.DataCopyParams(1, nbytes // block, 0, 0))
     else:

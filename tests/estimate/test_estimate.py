@@ -94,6 +94,29 @@ def test_the_alternatives_are_slower_and_other_chains() -> None:
     assert times == sorted(times)
 
 
+@pytest.mark.parametrize(
+    ("card", "src", "dst", "rows", "cols"),
+    [
+        ("atlas_200i", "VECIN", "GM", 64, 4096),  # stores stay in L2, which is faster than memory
+        ("atlas_a2", "GM", "A1", 1, 1),  # repetitions must not hit the line of the first
+        ("atlas_200i", "VECIN", "A1", 1, 70_000),  # one row of NZ takes sixteen
+        ("atlas_350", "A1", "A2", 3000, 3000), ("atlas_a3", "A1", "B2", 3000, 3000),  # tails at the end of every strip
+    ],
+)  # fmt: skip
+def test_no_movement_is_faster_than_its_way(card: str, src: str, dst: str, rows: int, cols: int) -> None:
+    row = asked(src, dst, rows, cols, card, plain=False)
+    assert row.supported
+    assert 0 < (row.peak_share or 0) <= 1
+    assert (row.throughput_gbps or 0) >= (row.gbps or 0) * 0.99
+
+
+def test_tables_are_filled_in_whole_blocks() -> None:
+    bias = estimate(Request("C1", "C2", 1, 128, DataType("float")), load_card("a2"))
+    assert bias.apis == ["DataCopy L1-BT"]
+    assert bias.cycles == 20 + 512 / 32
+    assert "blocks" in (estimate(Request("C1", "C2", 1, 1, DataType("float")), load_card("a2")).reason or "")
+
+
 # ---- intervals and basis --------------------------------------------------------------------------------------------
 def test_the_interval_is_made_of_what_is_open() -> None:
     changed = {key: value for key, value in PLAIN.items() if key != "gm.GM-UB.miss_latency"}
