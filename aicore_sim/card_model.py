@@ -180,6 +180,7 @@ class GmPath(Table):
     row: Number  # Cycles per burst of a copy of many bursts, besides its bytes
     nd2nz_head: Number | None = None
     nd2nz_row: Number | None = None  # ND2NZ: cycles per instruction and per source row, besides bytes / port_rate
+    rate_beside_bypass: Number | None = None  # Stores: bytes per cycle while loads of the core go past L2
     nd2nz_unaligned_rate: Number | None = None  # ND2NZ: bytes per cycle and core when rows start at unaligned addresses
     header_only: bool = False
     note: str = ""
@@ -227,7 +228,6 @@ class L2(Table):
     write_rate: Number
     same_line_cost: Number  # What a line costs the rate when several cores ask for it at the same time; 1: nothing more
     same_line_window: Number  # Within so many cycles of each other they do
-    bypass_write_share: Number  # Bytes of the write rate that a byte takes which is read past L2
 
 
 class Hbm(Table):

@@ -192,6 +192,11 @@ class Timing:
             found = known[1][key] = round(cycles * TICKS_PER_CYCLE) or 1
         return found
 
+    def gm_beside_bypass(self, cost: GmTraffic) -> int:
+        """Least ticks of a store while loads of its core go past L2; 0 where the card has no rate for that."""
+        key = f"gm.{cost.path}.rate_beside_bypass"
+        return ticks(cost.nbytes / self.card.value(key)) if self.card.has(key) else 0
+
     def gm_pace(self, cost: GmTraffic) -> float:
         """Ticks between two bytes of a transfer at the rate of its port."""
         found = self._pace.get(cost.path)

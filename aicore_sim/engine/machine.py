@@ -66,8 +66,6 @@ class Machine:
         """How much longer L2 is busy with a line that several cores ask for at the same time."""
         self.run_cost = card.value("hbm.run_cost")
         """Bytes of memory time that every stretch of missed bytes takes besides its own."""
-        self.bypass_cost = card.value("l2.bypass_write_share")
-        """Bytes of the write rate of L2 that a byte takes which is read past it."""
         self.write_cost = card.value("hbm.write_cost")
         """What a byte written to memory takes of its rate, a byte read taking 1."""
         self.v_after_v = card.model.vector.keeps_order.value

@@ -81,6 +81,8 @@ class PipeUnit:
         self.blocked: tuple[str, Any] | None = None
         self.filling = False
         """A transfer from GM into L1 is in progress."""
+        self.passing = False
+        """A load that goes past L2 is in progress."""
         word = core.index << CORE_SHIFT | int(pipe) << PIPE_SHIFT
         self._rank = EventPriority(NORMAL + 1 + (core.index * len(Pipe) + int(pipe)))
         self._words = [word | kind << KIND_SHIFT for kind in range(len(Kind))]
@@ -343,6 +345,9 @@ class PipeUnit:
         else:
             access = machine.look_up(core, self.pipe, address, op.gm_runs, not cost.is_read, hint, begin, timing.gm_pace(cost))
         private = timing.gm_private(cost, access.runs, access.uneven)
+        loads = core.units[Pipe.MTE2]
+        if not cost.is_read and loads is not None and loads.passing:
+            private = max(private, timing.gm_beside_bypass(cost))
         if misses and core.nddma_slots is not None:
             more = machine.miss_latency(cost.path)
             private = max(private, core.nddma_slots.take(begin, misses, access, op.latency, more))
@@ -365,14 +370,13 @@ class PipeUnit:
         written = access.evicted if cost.is_read else access.evicted + fetched
         memory = (fetched if cost.is_read else 0.0) + written * machine.write_cost
         crowded = 1.0 + (machine.same_line_cost - 1.0) * access.shared / access.lines if access.shared else 1.0
-        past = machine.bypass_cost * cost.nbytes if hint == "disable" and cost.is_read else 0.0
         finished = Event(core.env)
-        machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, access.pieces * crowded, past, memory,
+        machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, access.pieces * crowded, memory,
                               finished.succeed)  # fmt: skip
         machine.transfers += 1
-        self.filling = cost.path == "GM-L1"
+        self.filling, self.passing = cost.path == "GM-L1", cost.is_read and hint == "disable"
         _, l2, hbm = yield finished
-        self.filling = False
+        self.filling = self.passing = False
         machine.transfers -= 1
         now = int(core.env.now)
         free = max(begin + op.occupy, now)

@@ -101,14 +101,12 @@ def _step(flows: Floats, n: int, dt: float, capacity: Floats, ended: Floats) -> 
 
 @dataclass(slots=True)
 class Solo:
-    """One flow by itself: bytes left, private rate, use of L2 (its own direction, the other one) and of
-    memory for each byte moved."""
+    """One flow by itself: bytes left, private rate, use of the L2 and of memory for each byte moved."""
 
     left: float
     cap: float
     is_read: bool
     l2: float
-    other: float
     memory: float
     on_end: OnEnd
 
@@ -120,9 +118,6 @@ class Solo:
             rate, limit = limits[2] / self.memory, HBM
         if self.l2 > 0.0 and l2 / self.l2 < rate:
             rate, limit = l2 / self.l2, L2
-        other = limits[1 if self.is_read else 0]
-        if self.other > 0.0 and other / self.other < rate:
-            rate, limit = other / self.other, L2
         return rate, limit
 
     def alone(self, limits: tuple[float, float, float]) -> tuple[int, int]:
@@ -154,16 +149,14 @@ class SharedBandwidth:
         self._version = 0
         self._solo: Solo | None = None
 
-    def start(self, nbytes: int, private_ticks: int, is_read: bool, l2_bytes: float, other_bytes: float,
-              memory_bytes: float, on_end: OnEnd) -> None:  # fmt: skip
+    def start(self, nbytes: int, private_ticks: int, is_read: bool, l2_bytes: float, memory_bytes: float,
+              on_end: OnEnd) -> None:  # fmt: skip
         """Begin a flow of `nbytes` that alone would take `private_ticks`.
 
-        `l2_bytes` is what it costs the L2 in its own direction (whole access units), `other_bytes` in the other one,
-        `memory_bytes` its memory traffic.
+        `l2_bytes` is what it costs the L2 (whole access units), `memory_bytes` its memory traffic.
         `on_end((port, l2, hbm))` gets the ticks spent at each limit.
         """
-        flow = Solo(nbytes, nbytes / private_ticks, is_read, l2_bytes / nbytes, other_bytes / nbytes,
-                    memory_bytes / nbytes, on_end)  # fmt: skip
+        flow = Solo(nbytes, nbytes / private_ticks, is_read, l2_bytes / nbytes, memory_bytes / nbytes, on_end)
         if not self.contention:
             ticks, limit = flow.alone(self._limits)
             self._call(ticks, lambda _event: on_end(_spent(limit, ticks)))
@@ -201,7 +194,6 @@ class SharedBandwidth:
         row[:] = 0.0
         row[_CAP] = flow.cap
         row[_READ if flow.is_read else _WRITE] = flow.l2
-        row[_WRITE if flow.is_read else _READ] = flow.other
         row[_MEM] = flow.memory
         row[_LEFT] = flow.left
         self._ends.append(flow.on_end)
