@@ -52,6 +52,19 @@ class Card:
     """Where calls are read as the vendor's implementation does instead of as its pages say (`quirks.QUIRKS`)."""
     wrap: bool = False
     """Whether a value too wide for its field loses its high bits, as in the hardware's word, instead of being refused."""
+    asked: set[str] | None = field(default=None, compare=False, repr=False)
+    """Keys asked for so far, where somebody wants to know (`tracking`)."""
+
+    def tracking(self) -> tuple[Card, set[str]]:
+        """A copy that notes every key of a number or fact it is asked for, and the set that it notes them in."""
+        asked: set[str] = set()
+        return replace(self, asked=asked), asked
+
+    def changed(self, overrides: Mapping[str, object]) -> Card:
+        """This card with further overrides. Raises ConfigError as `load_card` does."""
+        file = Path(self.file)
+        card = _loaded(file, file.stat().st_mtime_ns, self.soc, {**dict(self.overrides), **overrides})
+        return replace(card, quirks=self.quirks, wrap=self.wrap)
 
     def reading(self, quirks: str | Iterable[str] = "documented", wrap: str = "refuse") -> Card:
         """This card with another reading of calls: `quirks` as `quirks.chosen`, `wrap` "refuse" or "hardware".
@@ -98,7 +111,7 @@ class Card:
 
     @property
     def clock_mhz(self) -> float:
-        return float(self.soc_data.clock_mhz)
+        return self.value("clock_mhz")
 
     @property
     def cubes(self) -> int:
@@ -114,17 +127,17 @@ class Card:
 
     @property
     def l2_bytes(self) -> int:
-        return self.soc_data.l2_bytes
+        return int(self.value("l2_bytes"))
 
     @property
     def memory_rate_gbps(self) -> float:
         """Nominal memory bandwidth of the SoC, 1e9 bytes per second."""
-        return float(self.soc_data.memory_rate)
+        return self.value("memory_rate")
 
     @property
     def memory_attainable_gbps(self) -> float:
         """Memory bandwidth that kernels reach, 1e9 bytes per second (section 11.4)."""
-        return self.memory_rate_gbps * float(self.model.hbm.attainable)
+        return self.memory_rate_gbps * self.value("hbm.attainable")
 
     @property
     def buffers(self) -> Mapping[str, cm.Buffer]:
@@ -181,6 +194,8 @@ class Card:
         return f"socs.{self.soc}.{SHORT[path]}" if path in SHORT else path
 
     def _fact(self, path: str) -> cm.Fact:
+        if self.asked is not None:
+            self.asked.add(self._key(path))
         found = self._facts.get(self._key(path))
         if found is None:
             raise unknown_key(f"card {self.name} has no number {path!r}", self.file, path, [*self._facts, *SHORT])
