@@ -106,10 +106,12 @@ def _print(result: Validation, console: Console) -> None:
         console.print(Text.assemble(("error ", "bold"), f"mean {percent(total.mean)}, median {percent(total.median)}, worst "
                                     f"{percent(total.worst)} ({total.worst_id}), of {total.count} counted points"))  # fmt: skip
     if result.leave_one_out is not None and result.leave_one_command_out is not None:
-        console.print(Text.assemble(("unseen ", "bold"), f"mean error {percent(result.leave_one_out)} with each scenario left out of "
-                                    f"the fit, {percent(result.leave_one_command_out)} with each command (linearised)"))  # fmt: skip
+        unseen = (f"mean error {percent(result.leave_one_out)} with each scenario left out of the fit, "
+                  f"{percent(result.leave_one_command_out)} with each command (linearised)")  # fmt: skip
+        console.print(Text.assemble(("unseen ", "bold"), unseen))
     if result.inside_interval is not None:
-        console.print(Text.assemble(("interval ", "bold"), f"{percent(result.inside_interval)} of the counted points lie inside"))
+        inside = f"{percent(result.inside_interval)} of the counted points lie inside"
+        console.print(Text.assemble(("interval ", "bold"), inside))
     for card, numbers in result.free.items():
         console.print(Text.assemble((f"free numbers of {card}: {len(numbers)} ", "bold"), ", ".join(numbers)))
     for line in result.violations:
