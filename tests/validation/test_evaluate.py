@@ -55,7 +55,8 @@ def card(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def simulated(card: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
     """What the card gives for each size, ns."""
     points = copy_points(tmp_path_factory.mktemp("points"), card, dict.fromkeys(SIZES, 1.0))
-    return {n: document(Request(point.command))[0]["results"][0]["metrics"]["per_copy_ns"] for n, point in zip(SIZES, points, strict=True)}
+    shown = (document(Request(point.command))[0]["results"][0] for point in points)
+    return {n: one["metrics"]["per_copy_ns"] for n, one in zip(SIZES, shown, strict=True)}
 
 
 def judged(points: list[Point], jobs: int = 1) -> dict[str, dict[str, object]]:
@@ -145,7 +146,8 @@ def test_command_line_with_bad_input(words: list[str], field: str, capsys: pytes
 def test_run_that_fails_and_path_that_is_not_there_are_bad_input(
     card: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for row in ({"command": copy_command(card, 1000)}, {"command": copy_command(card, 1024), "json_path": "results[0].metrics.none"}):
+    nowhere = {"command": copy_command(card, 1024), "json_path": "results[0].metrics.none"}
+    for row in ({"command": copy_command(card, 1000)}, nowhere):
         file = points_file(tmp_path, [row])
         assert main(["validate", "--points", str(file), "--json", "--no-files", "--jobs", "1"]) == 2
         assert json.loads(capsys.readouterr().out)["error"]["field"] in ("bytes", "json_path")

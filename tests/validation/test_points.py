@@ -87,7 +87,8 @@ def test_path_into_a_document() -> None:
     assert steps("results[0].pipes.aiv") == ["results", 0, "pipes", "aiv"]
     assert at_path(document, "results[0].time_us") == 2.0
     assert at_path(document, "results[0].pipes.aiv.MTE2.time_us") == 0.5
-    for wrong in ("results[1].time_us", "results[0].cycles", "results[0].correct", "results[0].name", "results.time_us", "results[0].name[0]"):
+    first = "results[0]"
+    for wrong in ("results[1]", "results.time_us", *(f"{first}.{name}" for name in ("cycles", "correct", "name", "name[0]"))):
         with pytest.raises(ConfigError) as caught:
             at_path(document, wrong)
         assert caught.value.field == "json_path"

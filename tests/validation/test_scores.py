@@ -66,5 +66,5 @@ def test_json_has_the_promised_keys() -> None:
     assert list(document) == ["points", "summary"]
     assert {"id", "card", "mechanism", "measured", "simulated", "error", "low", "high", "inside"} <= document["points"][0].keys()
     summary = document["summary"]
-    assert {"mean", "median", "worst", "leave_one_out", "by_card", "by_mechanism", "free_parameters", "inside_interval"} <= summary.keys()
+    assert {"mean", "median", "worst", "leave_one_out", "by_card", "by_mechanism", "free_parameters"} <= summary.keys()
     assert summary["free_parameters"] == {"x": ["t.n"]}

@@ -117,7 +117,8 @@ def test_shortened_run_moves_as_the_full_one() -> None:
 
 
 @pytest.mark.parametrize("words", [
-    "data_copy dst=UB M=12288 N=12288 tileM=1 tileN=64 order=once", "data_copy dst=L1 M=12288 N=12287 tileM=64 tileN=256 order=once",
+    "data_copy dst=UB M=12288 N=12288 tileM=1 tileN=64 order=once",
+    "data_copy dst=L1 M=12288 N=12287 tileM=64 tileN=256 order=once",
     "data_copy dst=UB M=6144 N=512 tileM=128 tileN=64 order=same_address l2=disable",
     "data_copy dst=UB M=12288 N=12288 tileM=64 tileN=1024 order=repeat_slices", "add rows=8192 cols=8192 tile=4096 blocks=1",
     "add rows=8192 cols=8192 tile=16384 double_buffer=false blocks=48", "matmul M=8192 N=8192 K=8192", "mmad_stream count=40000",

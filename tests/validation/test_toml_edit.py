@@ -15,7 +15,7 @@ TEXT = """# A comment = { value = 1 }
 name = "x"
 
 [gm.GM-UB]   # reads
-latency = { value = 200, unit = "cycle", basis = "assumed", source = "a, \\"b\\"", note = "value = 7, basis = {x}", range = [150, 300] }  # kept
+latency = { value = 200, unit = "cycle", basis = "assumed", source = "a, \\"b\\"", note = "value = 7, basis = {x}" }  # kept
 row   =   {value=0.5,unit="cycle",basis="fitted",source="spec; fitted to old_1, old_2"}
 
 [socs.X.numbers]
@@ -34,7 +34,7 @@ def test_value_basis_and_source_of_one_entry() -> None:
     new = with_fitted(TEXT, ("gm", "GM-UB", "latency"), Fitted(187.5, ("p1", "p2")))
     assert changed_lines(new) == [
         'latency = { value = 187.5, unit = "cycle", basis = "fitted", source = "a, \\"b\\"; fitted to p1, p2", '
-        'note = "value = 7, basis = {x}", range = [150, 300] }  # kept'
+        'note = "value = 7, basis = {x}" }  # kept'
     ]
 
 
