@@ -1,7 +1,7 @@
 """All that `aicore-sim validate` works out, from points to a `Validation`.
 
 Values come from full runs. Intervals, free numbers and left-out errors come from short runs with numbers of the card
-moved (`sensitivity`); the relative spread of a short run is applied to the full run's value.
+moved (`sensitivity`), whose shares are applied to the full run's value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aicore_sim.cards import Card
 from aicore_sim.validation.points import Command, Point
 from aicore_sim.validation.runs import Request, Runner, changes_of, numbers_of
 from aicore_sim.validation.scores import Row, Validation
-from aicore_sim.validation.sensitivity import Sensitivities, ends_of, fittable, free_numbers, sensitivities
+from aicore_sim.validation.sensitivity import Sensitivities, as_full, ends_of, fittable, free_numbers, sensitivities
 from aicore_sim.validation.solve import Floats, left_out
 
 
@@ -67,17 +67,15 @@ def validate(points: Sequence[Point], runner: Runner, spread: Spread | None = No
         known = {key: found.numbers[moved[0].command][key] for key, moved in numbers.items()}
         unfitted[card] = tuple(key for key, number in known.items() if not fittable(number))
         left |= leave_out(mine, [key for key in numbers if key not in unfitted[card]], found)
-    spans = intervals(commands, found, spread) if spread is not None else {}
+    spans = intervals(commands, found, runner, spread) if spread is not None else {}
     done = []
     for row in rows:
-        low = high = None
-        by = ""
-        if spread is not None:
-            middle = found.middle[row.point.command][row.point.json_path]
-            span = spans[row.point.command][row.point.json_path]
-            low, high, by = row.simulated * span.low / middle, row.simulated * span.high / middle, span.dominated_by
         errors = left.get(row.point.id, (None, None))
-        done.append(Row(row.point, row.simulated, low, high, by, *errors))
+        if spread is None:
+            done.append(Row(row.point, row.simulated, None, None, "", *errors))
+        else:
+            span = spans[row.point.command][row.point.json_path]
+            done.append(Row(row.point, row.simulated, span.low, span.high, span.dominated_by, *errors))
     return Validation(tuple(done), free, unfitted)
 
 
@@ -113,12 +111,14 @@ def bounds(rows: Sequence[Row], keys: Sequence[str], found: Sensitivities) -> tu
     return np.array(lower), np.array(upper)
 
 
-def intervals(commands: Sequence[Command], found: Sensitivities, spread: Spread) -> dict[Command, Mapping[str, Interval]]:
-    """Intervals of the short-run figures of each command, by JSON path."""
-    return {command: spread(_answers(command, found), command.load()) for command in commands}
+def intervals(
+    commands: Sequence[Command], found: Sensitivities, runner: Runner, spread: Spread
+) -> dict[Command, Mapping[str, Interval]]:
+    """Intervals of the figures of each command, by JSON path."""
+    return {command: spread(_answers(command, found, runner), command.load()) for command in commands}
 
 
-def _answers(command: Command, found: Sensitivities) -> Measure:
+def _answers(command: Command, found: Sensitivities, runner: Runner) -> Measure:
     """A measurement that answers from the runs which have been made; only what they do not know is run."""
     plain = command.load()
     base = {key: float(number) for key, number in numbers_of(plain).items()}
@@ -134,7 +134,8 @@ def _answers(command: Command, found: Sensitivities) -> Measure:
         if not more and ends is not None and value in ends:
             moved = found.ends[command].get(key)
             return found.middle[command] if moved is None else moved[ends.index(value)]
-        request = Request(command, changes_of(changed), short=True)
-        return Runner({command: tuple(found.middle[command])}).run([request])[0].values
+        changes = changes_of(changed)
+        full, short, there = runner.run([Request(command), Request(command, short=True), Request(command, changes, short=True)])
+        return as_full(full, short, there, changes)
 
     return measure

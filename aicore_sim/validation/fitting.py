@@ -17,7 +17,7 @@ from aicore_sim.errors import ConfigError
 from aicore_sim.validation.points import Point
 from aicore_sim.validation.runs import Changes, Request, Runner, changes_of
 from aicore_sim.validation.scores import Row, Score, score
-from aicore_sim.validation.sensitivity import fittable, free_numbers, sensitivities
+from aicore_sim.validation.sensitivity import as_full, fittable, free_numbers, sensitivities
 from aicore_sim.validation.solve import RIDGE, Floats, steps
 
 STEP = 0.02
@@ -73,10 +73,10 @@ class _Problem:
     low: Floats
     high: Floats
 
-    def values(self, numbers: Floats, short: bool = False) -> Floats:
+    def values(self, numbers: Floats) -> Floats:
         """Simulated values of the points with these numbers."""
         changes, commands = self._changes(numbers), list(dict.fromkeys(point.command for point in self.points))
-        runs = self.runner.run(Request(command, changes, short) for command in commands)
+        runs = self.runner.run(Request(command, changes) for command in commands)
         found = dict(zip(commands, runs, strict=True))
         return np.array([found[point.command].values[point.json_path] for point in self.points])
 
@@ -94,6 +94,7 @@ class _Problem:
         """Slopes of the residuals over the widths of the ranges, by short runs a little towards the farther end."""
         commands = list(dict.fromkeys(point.command for point in self.points))
         width = self.high - self.low
+        here = self._changes(numbers)
         moved = []
         for k in range(len(self.keys)):
             there = numbers.copy()
@@ -101,10 +102,19 @@ class _Problem:
             moved.append(there)
         # All at once, so that no process idles between one number and the next.
         self.runner.run(Request(command, self._changes(there), short=True) for there in [numbers, *moved] for command in commands)
-        middle = self.values(numbers, short=True)
-        columns = [np.log(self.values(there, short=True) / middle) * width[k] / (there[k] - numbers[k])
-                   for k, there in enumerate(moved)]  # fmt: skip
-        return np.array(columns).T.reshape(len(self.points), len(self.keys))
+        slopes = np.zeros((len(self.points), len(self.keys)))
+        for command in commands:
+            full, short, *ends = self.runner.run(
+                [Request(command, here), Request(command, here, short=True)]
+                + [Request(command, self._changes(there), short=True) for there in moved]
+            )
+            for k, end in enumerate(ends):
+                values = as_full(full, short, end, ((self.keys[k], float(moved[k][k])),))
+                for i, point in enumerate(self.points):
+                    if point.command == command:
+                        ratio = values[point.json_path] / full.values[point.json_path]
+                        slopes[i, k] = np.log(ratio) * width[k] / (moved[k][k] - numbers[k])
+        return slopes
 
     def _changes(self, numbers: Floats) -> Changes:
         return changes_of({key: value for key, value, old in zip(self.keys, numbers.tolist(), self.present.tolist(), strict=True)

@@ -22,6 +22,8 @@ from aicore_sim.report.summary import as_result
 from aicore_sim.scenario import Scenario, load_scenario
 from aicore_sim.validation.points import Command, Point, at_path
 
+TASK = "results[0].time_us"
+"""The one figure that holds the cost of the launch."""
 Changes = tuple[tuple[str, float], ...]
 """Card keys in full and their values, sorted by key."""
 Progress = Callable[[int, int, str], None]
@@ -44,10 +46,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Figures of a run by JSON path, and the keys of the card that it has read, in full and sorted."""
+    """Figures of a run by JSON path, and the keys of the card that it has read, in full and sorted.
+
+    `fixed` is the part of each figure that does not grow with the length of the run: the launch cost in the task time.
+    """
 
     values: Mapping[str, float]
     asked: tuple[str, ...]
+    fixed: Mapping[str, float] = field(default_factory=dict)
 
 
 def changes_of(values: Mapping[str, float]) -> Changes:
@@ -113,6 +119,7 @@ class Runner:
     _known: dict[tuple[Command, bool], list[_Kept]] = field(default_factory=dict)
     _refused: dict[Request, AiCoreError] = field(default_factory=dict)
     _plain: dict[Command, dict[str, float]] = field(default_factory=dict)
+    _shortens: dict[Command, bool] = field(default_factory=dict)
     _costs: dict[tuple[Command, bool], int] = field(default_factory=dict)
 
     def run(self, requests: Iterable[Request]) -> list[Outcome]:
@@ -120,13 +127,13 @@ class Runner:
         outcomes: list[Outcome] = []
         for request, outcome in zip(wanted := list(requests), self.attempt(wanted), strict=True):
             if outcome is None:
-                raise self._refused[request]
+                raise self._refused[self._plainest(request)]
             outcomes.append(outcome)
         return outcomes
 
     def attempt(self, requests: Iterable[Request]) -> list[Outcome | None]:
         """As `run`, with None for runs that end in an AiCoreError: cards with numbers that do not fit each other."""
-        wanted = list(requests)
+        wanted = [self._plainest(one) for one in requests]
         todo = [one for one in dict.fromkeys(wanted) if one not in self._refused and self._lookup(one) is None]
         for command, short in dict.fromkeys((one.command, one.short) for one in todo):
             if (command, short) not in self._costs:
@@ -143,6 +150,16 @@ class Runner:
         for i, request in enumerate(todo):
             self._keep(request, outcomes[i])
         return [self._lookup(request) for request in wanted]
+
+    def _plainest(self, request: Request) -> Request:
+        """A short request as a full one where the scenario makes nothing shorter of it."""
+        if not request.short:
+            return request
+        if request.command not in self._shortens:
+            scenario, card = _scenario(request.command.scenario), request.command.load()
+            parameters = scenario.parse(request.command.words)
+            self._shortens[request.command] = scenario.short(card, parameters) != parameters
+        return request if self._shortens[request.command] else Request(request.command, request.changes)
 
     def _read(self, request: Request, asked: Iterable[str]) -> tuple[tuple[str, float], ...]:
         """The changes that concern a run which has asked for these keys."""
@@ -170,6 +187,9 @@ def _figures(number: int, request: Request, paths: Sequence[str]) -> tuple[int, 
     """The work of one process; `number` says which request it was."""
     try:
         shown, asked = document(request)
-        return number, Outcome({path: at_path(shown, path) for path in paths}, asked)
+        result = shown["results"][0]
+        launch = result["time_us"] - result["cycles"] / request.card().clock_mhz
+        fixed = {path: launch if path == TASK else 0.0 for path in paths}
+        return number, Outcome({path: at_path(shown, path) for path in paths}, asked, fixed)
     except AiCoreError as error:
         return number, error

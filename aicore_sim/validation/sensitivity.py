@@ -1,8 +1,9 @@
 """How figures move when a number of the card moves within its range.
 
 For every figure of every command: the value with each open number of the card at the lower and at the upper end of its
-range, the others as they are, out of short runs (`Scenario.short`). The same two runs serve the interval of a figure,
-the slope that the fits work with, and the count of free numbers.
+range, the others as they are. The share by which it changes comes from short runs (`Scenario.short`) and is applied to the
+value of the full run. The same two runs serve the interval of a figure, the slope that the fits work with, and the count of
+free numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from aicore_sim.card_model import Number
 from aicore_sim.validation.points import Command, Point
-from aicore_sim.validation.runs import Outcome, Request, Runner, changes_of, numbers_of
+from aicore_sim.validation.runs import Changes, Outcome, Request, Runner, changes_of, numbers_of
 
 OPEN = frozenset({"fitted", "assumed", "derived", "measured"})
 """Bases of numbers whose range is open."""
@@ -43,7 +44,7 @@ def ends_of(number: Number) -> Ends | None:
 
 @dataclass(frozen=True)
 class Sensitivities:
-    """Short-run figures of commands: at the card's present values (`middle`), and for each number that moves one of the
+    """Figures of commands, by JSON path: at the card's present values (`middle`), and for each number that moves one of the
     command's figures at both ends (`ends`). `numbers` are the open numbers that the command reads, by key."""
 
     middle: Mapping[Command, Mapping[str, float]]
@@ -87,6 +88,22 @@ def fittable(number: Number) -> bool:
     return number.basis in FREE and number.range is not None and number.unit not in WHOLE
 
 
+def as_full(full: Outcome, short: Outcome, moved: Outcome, changes: Changes) -> dict[str, float]:
+    """What a full run would give with `changes`: `short` is the short run without them, `moved` the one with them.
+
+    What grows with the run changes by the share that the short run shows; the launch cost, which is the same for both, and
+    whatever else the launch's numbers do once in a run, by the same amount.
+    """
+    if all(key.startswith("launch.") for key, _ in changes):
+        return {path: value + moved.values[path] - short.values[path] for path, value in full.values.items()}
+    found = {}
+    for path, value in full.values.items():
+        before = short.values[path] - short.fixed[path]
+        share = (moved.values[path] - moved.fixed[path]) / before if before else 1.0
+        found[path] = moved.fixed[path] + (value - full.fixed[path]) * share
+    return found
+
+
 def sensitivities(commands: Iterable[Command], runner: Runner) -> Sensitivities:
     """Move every open number that the commands read to both ends of its range.
 
@@ -94,6 +111,7 @@ def sensitivities(commands: Iterable[Command], runner: Runner) -> Sensitivities:
     and so on down to single ones. An end that the card or the run refuses counts as the present value.
     """
     listed = list(dict.fromkeys(commands))
+    full = dict(zip(listed, runner.run(Request(command) for command in listed), strict=True))
     present = dict(zip(listed, runner.run(Request(command, short=True) for command in listed), strict=True))
     numbers = {command: _open_numbers(command, present[command]) for command in listed}
     pending = [(command, group) for command in listed for group in _groups(numbers[command])]
@@ -103,16 +121,18 @@ def sensitivities(commands: Iterable[Command], runner: Runner) -> Sensitivities:
         answers = iter(runner.attempt(request for pair in requests for request in pair))
         again: list[tuple[Command, tuple[str, ...]]] = []
         for command, group in pending:
-            middle = present[command].values
-            low, high = (middle if end is None else end.values for end in (next(answers), next(answers)))
-            if low == middle and high == middle and len(group) == 1:
+            middle = present[command]
+            low, high = (next(answers) or middle, next(answers) or middle)
+            if low.values == middle.values == high.values:
                 continue
             if len(group) == 1:
-                ends[command][group[0]] = low, high
-            elif not (low == middle and high == middle):
+                low_of, high_of = _at_ends(command, group, numbers[command])
+                ends[command][group[0]] = (as_full(full[command], middle, low, low_of.changes),
+                                           as_full(full[command], middle, high, high_of.changes))  # fmt: skip
+            else:
                 again += [(command, group[: len(group) // 2]), (command, group[len(group) // 2 :])]
         pending = again
-    return Sensitivities({one: present[one].values for one in listed}, ends, numbers)
+    return Sensitivities({one: full[one].values for one in listed}, ends, numbers)
 
 
 def _open_numbers(command: Command, outcome: Outcome) -> dict[str, Number]:
