@@ -75,9 +75,13 @@ def draw_mechanisms(result: Validation, file: Path) -> None:
             error = min(max(row.error, -_CUT), _CUT)
             axes.plot(error, height, _MARKERS[i % len(_MARKERS)], ms=5, color=colour, alpha=0.85, clip_on=False, zorder=3,
                       mfc=colour if row.point.counted else "none")  # fmt: skip
-            if error != row.error:
-                side = 1 if error > 0 else -1
-                axes.annotate(f"{row.error:+.0%}", (error, height), (-8 * side, 0), textcoords="offset points", fontsize=8,
+        for side in (-1, 1):
+            # One text for all of them: texts of their own would lie on each other.
+            beyond = sorted((row.error * side for row in rows if row.error * side > _CUT), reverse=True)
+            if beyond:
+                far = f"{side * beyond[0]:+.0%}"
+                text = far if len(beyond) == 1 else f"{len(beyond)} points, to {far}"
+                axes.annotate(text, (_CUT * side, at), (-8 * side, 0), textcoords="offset points", fontsize=8,
                               ha="right" if side > 0 else "left", va="center")  # fmt: skip
     labels = [f"{name}\nmean {scores[name].mean:.1%} of {scores[name].count}" if name in scores else f"{name}\nnot counted"
               for name in names]  # fmt: skip
