@@ -12,7 +12,17 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from aicore_sim import __version__, cli_bench, cli_cards, cli_estimate, cli_explain, cli_pyasc, cli_run
+from aicore_sim import (
+    __version__,
+    cli_bench,
+    cli_cards,
+    cli_estimate,
+    cli_explain,
+    cli_fit,
+    cli_pyasc,
+    cli_run,
+    cli_validate,
+)
 from aicore_sim.cli_output import describe_error, emit_json, error_dict, stderr_console
 from aicore_sim.cli_run import BAD_INPUT, WRONG
 from aicore_sim.errors import AiCoreError, DeadlockError
@@ -54,6 +64,8 @@ app.command("explain")(cli_explain.explain_command)
 app.command("estimate")(cli_estimate.estimate_command)
 app.command("pyasc")(cli_pyasc.pyasc)
 app.command("bench")(cli_bench.bench)
+app.command("validate")(cli_validate.validate)
+app.command("fit")(cli_fit.fit)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

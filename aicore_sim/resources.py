@@ -1,6 +1,7 @@
 """Where the package finds its card files and scenarios.
 
-In a checkout `configs/` and `scenarios/` lie beside the package; a wheel carries them inside it, under `_data/`.
+In a checkout `configs/` and `scenarios/` lie beside the package; a wheel carries them inside it, under `_data/`. The
+published measurements are a file of the package itself (`validation.points.PUBLISHED`).
 """
 
 from __future__ import annotations

@@ -8,6 +8,12 @@ A scenario is a Python file in `scenarios/` with
         M: int = param(512, "rows of C")
     def build(card: Card, p: Parameters, data: bool) -> Job: ...
 
+and, for the commands that run many of them, where it helps
+
+    def size(card: Card, p: Parameters) -> int: ...         # about how many instructions a run executes
+    def short(card: Card, p: Parameters) -> Parameters: ... # the same pattern, less of it: same cores, same tile
+
+`short` is used to see how much a result moves with a number of the card, never for the result itself.
 `build` raises UnsupportedError where the card cannot run it, ConfigError for parameters that do not fit each other.
 """
 
@@ -84,6 +90,16 @@ class Scenario:
         types = typing.get_type_hints(self.parameters)
         return [(f.name, getattr(types[f.name], "__name__", str(types[f.name])), f.default, f.metadata.get("help", ""),
                  f.metadata.get("choices", ())) for f in fields(self.parameters)]  # fmt: skip
+
+    def size(self, card: Card, parameters: Any) -> int:
+        """About how many instructions a run executes; 0 where the scenario does not say, for it is small then."""
+        own = getattr(self.module, "size", None)
+        return int(own(card, parameters)) if own is not None else 0
+
+    def short(self, card: Card, parameters: Any) -> Any:
+        """Parameters of a shorter run of the same pattern; `parameters` where the scenario has none."""
+        own = getattr(self.module, "short", None)
+        return own(card, parameters) if own is not None else parameters
 
     def parse(self, words: Sequence[str]) -> Any:
         """`key=value` words as a Parameters object. Raises ConfigError naming the key and what is known."""

@@ -7,7 +7,7 @@ and TQue, which leave less of UB to the kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from aicore_sim.errors import ConfigError, UnsupportedError
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.scenario import Job, Measured, param
 
+SHORT_TILES = 512
+"""About what a shortened run may take."""
 BANK_PERIOD = 512
 """UB addresses that differ by this much share a bank group (spec hardware.md 10)."""
 
@@ -226,6 +228,22 @@ _HINTS = {
 }
 
 
+def _cores(card: Card, p: Parameters) -> int:
+    return p.blocks or (card.cubes if card.coupled else card.vectors)
+
+
+def size(card: Card, p: Parameters) -> int:
+    """Copies, vector instructions and flags of all cores."""
+    return -(-p.rows * p.cols // p.tile) * 14
+
+
+def short(card: Card, p: Parameters) -> Parameters:
+    """Fewer rows on a single core. Many cores together are limited by what memory has to write back, which only begins
+    when the arrays have filled L2: they keep their size."""
+    rows = max(SHORT_TILES * p.tile // p.cols, 1)
+    return replace(p, rows=rows) if _cores(card, p) == 1 and rows < p.rows else p
+
+
 def build(card: Card, p: Parameters, data: bool) -> Job:
     """Small integers in half, so that every sum is exact.
 
@@ -243,7 +261,7 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
         raise UnsupportedError(
             "this card does not offer this L2 hint", field="l2_inputs", value=p.l2_inputs, card=card.name
         )
-    blocks = p.blocks or (card.cubes if card.coupled else card.vectors)
+    blocks = _cores(card, p)
     sets = 2 if p.double_buffer else 1
     shape = (p.rows, p.cols)
     resolved = {**vars(p), "blocks": blocks}

@@ -10,7 +10,7 @@ whole matrix, beginning at its own slab.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from aicore_sim.errors import ConfigError, UnsupportedError
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.scenario import Job, Measured, param
 
+SHORT_COPIES = 4096
+"""About what a shortened run may take."""
 ORDERS = ("once", "repeat_whole", "repeat_slices", "same_address", "rotated")
 REPEATS = 4
 
@@ -130,6 +132,26 @@ _PUBLISHED: dict[tuple[Any, ...], tuple[float, ...]] = {
 }
 
 
+def _cores(card: Card, p: Parameters) -> int:
+    return p.blocks or (card.vectors if p.dst == "UB" and not card.coupled else card.cubes)
+
+
+def size(card: Card, p: Parameters) -> int:
+    """Copies of all cores."""
+    cores, slices = _cores(card, p), REPEATS if p.order == "repeat_slices" else 1
+    times = cores if p.order in ("same_address", "rotated") else REPEATS if p.order.startswith("repeat") else 1
+    return cores * -(-p.M // cores // p.tileM) * slices * -(-p.N // slices // p.tileN) * times
+
+
+def short(card: Card, p: Parameters) -> Parameters:
+    """Fewer rows for every core where each byte is read once. The other orders live from what their whole size leaves in
+    L2, or from all cores meeting on one address: they stay."""
+    cores = _cores(card, p)
+    high = max(SHORT_COPIES // (cores * -(-p.N // p.tileN)), 1)
+    rows = cores * p.tileM * high
+    return replace(p, M=rows) if p.order == "once" and rows < p.M else p
+
+
 def build(card: Card, p: Parameters, data: bool) -> Job:
     """No expectation: the copies overwrite one another. Raises ConfigError for sizes below 1 and slices that differ,
     UnsupportedError for an L2 hint on a card without it; the kernel's calls raise for tiles that do not fit."""
@@ -139,7 +161,7 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     if p.l2 != "normal" and card.npu_arch == 3002:
         raise UnsupportedError("this card does not offer L2 hints", field="l2", value=p.l2, card=card.name)
     kind = "aiv" if p.dst == "UB" and not card.coupled else "aic"
-    blocks = p.blocks or (card.vectors if kind == "aiv" else card.cubes)
+    blocks = _cores(card, p)
     slices = REPEATS if p.order == "repeat_slices" else 1
     if p.N % slices:
         raise ConfigError(f"N must divide into {slices} equal slices", field="N", value=p.N,

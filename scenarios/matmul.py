@@ -21,6 +21,8 @@ from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.layouts import to_layout
 from aicore_sim.scenario import Job, Measured, param
 
+SHORT_INSTRUCTIONS = 80_000
+"""About what a shortened run may take."""
 C0 = 16
 L1_HALF = 256 * 1024
 L0_HALF = 32 * 1024
@@ -366,6 +368,28 @@ def _kernel(p: Parameters) -> Any:
                 set_flag(asc.HardEvent.FIX_M, 0)
 
     return matmul
+
+
+def size(card: Card, p: Parameters) -> int:
+    """Mmads of all cores, each with its loads and flags."""
+    full = _resolve(card, p)
+    return asc.ceildiv(p.M, full.baseM) * asc.ceildiv(p.N, full.baseN) * asc.ceildiv(p.K, full.baseK) * 16
+
+
+def short(card: Card, p: Parameters) -> Parameters:
+    """Smaller pieces of C and less depth: the same grid of blocks, the same share for the last of them, the same tiles."""
+    short = _resolve(card, p)
+    whole = {"singleCoreM": "M", "singleCoreN": "N", "K": "K"}
+    least = {"singleCoreM": 2 * short.baseM, "singleCoreN": 2 * short.baseN,
+             "K": 4 * short.baseK * max(short.stepKa, short.stepKb)}  # fmt: skip
+    while size(card, short) > SHORT_INSTRUCTIONS:
+        long = [name for name in least if getattr(short, name) >= 2 * least[name]
+                and getattr(short, name) % 32 == getattr(short, whole[name]) % 32 == 0]  # fmt: skip
+        if not long:
+            break
+        name = max(long, key=lambda one: getattr(short, one) / least[one])
+        short = replace(short, **{one: getattr(short, one) // 2 for one in (name, whole[name])})
+    return short
 
 
 def build(card: Card, p: Parameters, data: bool) -> Job:

@@ -71,6 +71,7 @@ def test_wheel_carries_cards_scenarios_and_nothing_foreign(wheel: Path) -> None:
     for scenario in (ROOT / "scenarios").glob("*.py"):
         assert f"aicore_sim/_data/scenarios/{scenario.name}" in names
     assert "aicore_sim/compat/asc/__init__.py" in names
+    assert {"aicore_sim/validation/points.csv", "aicore_sim/validation/reasons.csv"} <= names
     assert {name.split("/")[0] for name in names} == {
         "aicore_sim",
         wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info",
@@ -96,6 +97,12 @@ def test_console_script_finds_the_cards_of_the_wheel(clean: Path, tmp_path: Path
     cards = json.loads(_call(clean / "bin" / "aicore-sim", "cards", "--json", cwd=tmp_path))
     assert [card["name"] for card in cards] == ["atlas_a2", "atlas_a3", "atlas_350", "atlas_200i"]
     assert all(Path(card["file"]).is_relative_to(clean) for card in cards)
+
+
+def test_console_script_validates_points_that_are_in_the_wheel(clean: Path, tmp_path: Path) -> None:
+    script = "from aicore_sim.validation.points import PUBLISHED, load_points; print(PUBLISHED, len(load_points()))"
+    place, count = _call(clean / "bin" / "python", "-c", script, cwd=tmp_path).split()
+    assert Path(place).is_relative_to(clean) and int(count) > 70
 
 
 def test_console_script_runs_a_pyasc_program(clean: Path, tmp_path: Path) -> None:
