@@ -63,6 +63,8 @@ def measured(card: Card, tried: Trial) -> Measured:
             # A stream settles into a rhythm; later parts keep it.
             half = len(sizes) // 2
             pace = float(ends[-1] - ends[half - 1]) / sum(sizes[half:])
+            # The end of a pipeline that drains looks faster than the pace at which it is filled.
+            pace = max(pace, rows.busiest(block) / sum(sizes))
             time += pace * (sum(one.part.elements for one in parts) * repeats - sum(sizes))
             rate += tried.dtype.bits / 8 / pace if pace else 0.0
         slowest = max(slowest, time)
@@ -99,6 +101,11 @@ class _Rows:
         per_part = -(-last.size // parts)
         cuts = [ends[at : at + per_part].max() for at in range(0, last.size, per_part)]
         return int(self.columns.issue[first].min()), np.maximum.accumulate(np.array(cuts))
+
+    def busiest(self, block: int) -> int:
+        """Ticks that one block's pipes are held by the movement, of the one that is held longest."""
+        own = (self._by_block(rows)[block] for rows in self.of_step)
+        return max(int((self.columns.free[rows] - self.columns.start[rows]).sum()) for rows in own)
 
     def bound_by(self) -> str:
         stages = zip(self.chain.steps, self.of_step, strict=True)
