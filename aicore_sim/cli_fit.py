@@ -17,6 +17,7 @@ from aicore_sim.errors import ParameterError
 from aicore_sim.validation.points import PUBLISHED, load_points, of_card
 from aicore_sim.validation.report import percent, signed
 from aicore_sim.validation.runs import Runner, paths_of
+from aicore_sim.validation.scores import root_mean_square
 
 if TYPE_CHECKING:
     from aicore_sim.validation.fitting import Fit
@@ -99,6 +100,7 @@ def _as_dict(found: Fit) -> dict[str, Any]:
         "before": scored(found.score_before),
         "predicted": found.predicted,
         "after": scored(found.score_after),
+        "root_mean_square": [root_mean_square(found.before), root_mean_square(found.after)],
         "points": [{"id": old.point.id, "counted": old.point.counted, "measured": old.point.value, "before": old.error,
                     "after": new.error} for old, new in zip(found.before, found.after, strict=True)],
     }  # fmt: skip
@@ -130,6 +132,9 @@ def _print(found: Fit, console: Console, written: bool) -> None:
         foreseen = "no step helps" if found.predicted is None else f"foreseen {percent(found.predicted)}"
         console.print(Text.assemble(("mean error ", "bold"),
                                     f"{percent(before.mean)} before, {foreseen}, {percent(after.mean)} after"))  # fmt: skip
+        was, now = root_mean_square(found.before), root_mean_square(found.after)
+        sum_up = f"{percent(was)} before, {percent(now)} after: what the fit makes small"
+        console.print(Text.assemble(("root mean square ", "bold"), sum_up))
     changed = any(change.new != float(change.number) for change in found.changes)
     if written:
         console.print(Text(f"wrote {found.card.file}" if changed else "nothing to write"))

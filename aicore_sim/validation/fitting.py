@@ -22,6 +22,8 @@ from aicore_sim.validation.solve import RIDGE, Floats, steps
 
 STEP = 0.02
 """Distance of the runs that give a slope, in widths of the range."""
+LEAST = 1e-3
+"""A number that a round would move by less than this, in widths of its range, stays."""
 HALVINGS = 2
 """How often a step that does not help is halved before the fit ends."""
 DIGITS = 4
@@ -178,10 +180,11 @@ def _round(problem: _Problem, at: Floats, residuals: Floats) -> tuple[Floats, Fl
     offset = (at - problem.present) / width
     rows = np.vstack([jacobian, RIDGE * np.eye(len(at))])
     move = steps(np.concatenate([residuals, RIDGE * offset]), rows, (problem.low - at) / width, (problem.high - at) / width, 0.0)
+    move[np.abs(move) < LEAST] = 0.0
     loss = problem.loss(residuals, at)
     for halving in range(HALVINGS + 1):
         part = move / 2**halving
-        there = problem.rounded(at + part * width)
+        there = np.where(part == 0.0, at, problem.rounded(at + part * width))
         if (there == at).all():
             return None
         after = problem.residuals(there)

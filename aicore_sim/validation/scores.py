@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,12 @@ def score(rows: Iterable[Row]) -> Score | None:
     errors = [abs(row.error) for row in counted]
     worst = max(counted, key=lambda row: abs(row.error))
     return Score(len(errors), statistics.fmean(errors), statistics.median(errors), max(errors), worst.point.id)
+
+
+def root_mean_square(rows: Iterable[Row]) -> float:
+    """Of the logarithms of simulated / measured of the counted rows: what a fit makes small. 0 if there are none."""
+    logs = [math.log(row.simulated / row.point.value) for row in rows if row.point.counted]
+    return math.sqrt(math.fsum(one * one for one in logs) / len(logs)) if logs else 0.0
 
 
 def by(rows: Sequence[Row], key: Callable[[Row], str]) -> dict[str, Score]:

@@ -33,7 +33,8 @@ def steps(residuals: Floats, jacobian: Floats, lower: Floats, upper: Floats, rid
     if open_.any():
         matrix = np.vstack([jacobian[:, open_], ridge * np.eye(int(open_.sum()))])
         target = np.concatenate([-residuals, np.zeros(int(open_.sum()))])
-        moves[open_] = lsq_linear(matrix, target, (lower[open_], upper[open_]), tol=1e-12).x
+        # An active-set method: what lies at the end of its range lies exactly there.
+        moves[open_] = lsq_linear(matrix, target, (lower[open_], upper[open_]), method="bvls", tol=1e-12).x
     return np.clip(moves, lower, upper)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from aicore_sim.validation.points import Command, Point
-from aicore_sim.validation.scores import Row, Validation, score
+from aicore_sim.validation.scores import Row, Validation, root_mean_square, score
 
 
 def row(name: str, measured: float, simulated: float, *, mechanism: str = "m", card: str = "c", counted: bool = True,
@@ -32,6 +34,12 @@ def test_errors_are_signed_and_scores_are_not() -> None:
 
 def test_score_of_nothing_counted() -> None:
     assert score([ROWS[3]]) is None
+    assert root_mean_square([ROWS[3]]) == 0.0
+
+
+def test_root_mean_square_of_logarithms() -> None:
+    """Twice and half as much are equally far off."""
+    assert root_mean_square([row("a", 1, 2), row("b", 2, 1), ROWS[3]]) == pytest.approx(math.log(2))
 
 
 def test_by_card_and_by_mechanism() -> None:

@@ -22,7 +22,7 @@ def test_one_number_with_and_without_a_price_on_the_move() -> None:
 
 def test_move_stops_at_the_end_of_the_range() -> None:
     found = steps(np.array([5.0]), np.array([[1.0, 1.0]]), np.array([-0.25, 0.0]), np.array([0.75, 1.0]))
-    assert found == pytest.approx([-0.25, 0.0])
+    assert found.tolist() == [-0.25, 0.0]  # exactly: no rest of an inner point
 
 
 def test_number_that_no_point_determines_stays() -> None:
