@@ -12,6 +12,7 @@ and, for the commands that run many of them, where it helps
 
     def size(card: Card, p: Parameters) -> int: ...         # about how many instructions a run executes
     def short(card: Card, p: Parameters) -> Parameters: ... # the same pattern, less of it: same cores, same tile
+    def short_card(card: Card, p: Parameters) -> dict: ...  # overrides of the card that go with it, e.g. less L2
 
 `short` is used to see how much a result moves with a number of the card, never for the result itself.
 `build` raises UnsupportedError where the card cannot run it, ConfigError for parameters that do not fit each other.
@@ -100,6 +101,12 @@ class Scenario:
         """Parameters of a shorter run of the same pattern; `parameters` where the scenario has none."""
         own = getattr(self.module, "short", None)
         return own(card, parameters) if own is not None else parameters
+
+    def short_card(self, card: Card, parameters: Any) -> Card:
+        """The card for that shorter run, `parameters` being those of the full one."""
+        own = getattr(self.module, "short_card", None)
+        changes = own(card, parameters) if own is not None and self.short(card, parameters) != parameters else {}
+        return card.changed(changes) if changes else card
 
     def parse(self, words: Sequence[str]) -> Any:
         """`key=value` words as a Parameters object. Raises ConfigError naming the key and what is known."""

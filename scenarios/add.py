@@ -18,6 +18,8 @@ from aicore_sim.errors import ConfigError, UnsupportedError
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.scenario import Job, Measured, param
 
+SHORT_SHARE = 8
+"""By how much a shortened run on several cores is smaller."""
 SHORT_TILES = 512
 """About what a shortened run may take."""
 BANK_PERIOD = 512
@@ -238,10 +240,17 @@ def size(card: Card, p: Parameters) -> int:
 
 
 def short(card: Card, p: Parameters) -> Parameters:
-    """Fewer rows on a single core. Many cores together are limited by what memory has to write back, which only begins
-    when the arrays have filled L2: they keep their size."""
-    rows = max(SHORT_TILES * p.tile // p.cols, 1)
-    return replace(p, rows=rows) if _cores(card, p) == 1 and rows < p.rows else p
+    """Fewer rows; on several cores at most an eighth of them, with as much less L2 (`short_card`)."""
+    if _cores(card, p) == 1:
+        rows = max(SHORT_TILES * p.tile // p.cols, 1)
+    else:
+        rows = p.rows // SHORT_SHARE
+    return replace(p, rows=rows) if _cores(card, p) <= rows < p.rows or (rows < p.rows and _cores(card, p) == 1) else p
+
+
+def short_card(card: Card, p: Parameters) -> dict[str, object]:
+    """What memory has to write back begins when the arrays have filled L2: it shrinks with them."""
+    return {} if _cores(card, p) == 1 else {"l2_bytes": card.l2_bytes // SHORT_SHARE}
 
 
 def build(card: Card, p: Parameters, data: bool) -> Job:

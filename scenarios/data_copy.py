@@ -21,6 +21,8 @@ from aicore_sim.errors import ConfigError, UnsupportedError
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.scenario import Job, Measured, param
 
+SHORT_SHARE = 4
+"""By how much a shortened run that reads its bytes again is smaller."""
 SHORT_COPIES = 4096
 """About what a shortened run may take."""
 ORDERS = ("once", "repeat_whole", "repeat_slices", "same_address", "rotated")
@@ -144,12 +146,19 @@ def size(card: Card, p: Parameters) -> int:
 
 
 def short(card: Card, p: Parameters) -> Parameters:
-    """Fewer rows for every core where each byte is read once. The other orders live from what their whole size leaves in
-    L2, or from all cores meeting on one address: they stay."""
+    """Fewer rows for every core where it reads its own; where it reads them again a quarter, with a quarter of L2
+    (`short_card`). The other orders live from all cores meeting on one address: they stay."""
     cores = _cores(card, p)
-    high = max(SHORT_COPIES // (cores * -(-p.N // p.tileN)), 1)
-    rows = cores * p.tileM * high
-    return replace(p, M=rows) if p.order == "once" and rows < p.M else p
+    if p.order == "once":
+        rows = cores * p.tileM * max(SHORT_COPIES // (cores * -(-p.N // p.tileN)), 1)
+    else:
+        rows = p.M // SHORT_SHARE if p.order.startswith("repeat") else p.M
+    return replace(p, M=rows) if cores <= rows < p.M else p
+
+
+def short_card(card: Card, p: Parameters) -> dict[str, object]:
+    """What a repeated run finds in L2 follows from the size of both."""
+    return {"l2_bytes": card.l2_bytes // SHORT_SHARE} if p.order.startswith("repeat") else {}
 
 
 def build(card: Card, p: Parameters, data: bool) -> Job:

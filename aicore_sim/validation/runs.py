@@ -75,11 +75,11 @@ def _scenario(name: str) -> Scenario:
 def document(request: Request) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What `run --json` prints of the run, and the card keys that it reads, in full. Raises what the run raises."""
     command = request.command
-    card, asked = request.card().tracking()
-    scenario = _scenario(command.scenario)
+    scenario, plain = _scenario(command.scenario), request.card()
     parameters = scenario.parse(command.words)
     if request.short:
-        parameters = scenario.short(card, parameters)
+        plain, parameters = scenario.short_card(plain, parameters), scenario.short(plain, parameters)
+    card, asked = plain.tracking()
     run, job = scenario.run(card, parameters, Options(data=command.data, contention=command.contention), command.blocks)
     shown = {"scenario": scenario.name, "parameters": dict(job.parameters), "results": [as_result(run)]}
     return shown, tuple(sorted({f"socs.{card.soc}.{SHORT[key]}" if key in SHORT else key for key in asked}))
