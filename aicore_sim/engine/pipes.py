@@ -138,10 +138,9 @@ class PipeUnit:
                     if fresh:
                         # What MTE2 does then is only known then; the loads that follow belong to the same moment.
                         now = int(env.now)
-                        if begin > now:
-                            self.current = entry
-                            yield self._turn(begin - now)
-                            self.current = None
+                        self.current = entry
+                        yield self._turn(begin - now if begin > now else 0)
+                        self.current = None
                         fresh, filling = False, filler.filling
                     if filling:
                         occupy += op.beside

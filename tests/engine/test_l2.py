@@ -121,7 +121,7 @@ def test_every_byte_is_a_hit_or_a_miss_at_any_alignment(steps: list[tuple[int, i
 
 def test_the_second_touch_hits() -> None:
     cache = small()
-    assert read(cache, 0, 2048) == Access(hit=0, missed=2048, evicted=0, pieces=2048, runs=1, fetched=2048)
+    assert read(cache, 0, 2048) == Access(hit=0, missed=2048, evicted=0, pieces=2048, runs=1, fetched=2048, missing_runs=1)
     assert read(cache, 0, 2048) == Access(hit=2048, missed=0, evicted=0, pieces=2048, runs=1, fetched=0)
 
 
@@ -297,14 +297,16 @@ def test_a_store_that_is_not_kept_goes_to_memory() -> None:
     assert times == {"": 128, "disable": 1024, "notalloc_keep": 1024}
 
 
-def test_short_rows_cost_memory_their_whole_lines_once() -> None:
-    # A2 fetches lines of 512 B. Four copies of every fourth 128 B together read 8 KB: memory, at 4 B per cycle, moves
-    # those 8 KB with the first copy (2048 cycles); the other three hit, and take 64 cycles of their ports.
+@pytest.mark.parametrize(("sector", "took"), [(512, [2048, 64, 64, 64]), (128, [512] * 4)])
+def test_short_rows_cost_memory_their_whole_sectors_once(sector: int, took: list[int]) -> None:
+    # Four copies of every fourth 128 B together read 8 KB, memory moves 4 B per cycle. In sectors of 512 B those 8 KB come
+    # with the first copy (2048 cycles), the other three hit and take 64 cycles of their ports; in sectors of 128 B every
+    # copy brings its own 2 KB.
     @asc.jit(kernel_type=asc.KernelType.AIV_ONLY)
     def quarters(x: asc.GlobalAddress):
         for i in range(4):
             asc.data_copy(ub(x.dtype, 0, 512), gm(x, i * 32), asc.DataCopyParams(16, 4, 12, 0))
 
     run = simulate(quarters, np.zeros(2048, np.float32), card="atlas_a2",
-                   overrides={"memory_rate": 4 * 1.85, "hbm.attainable": 1})  # fmt: skip
-    assert [row.free - row.start for row in work(run, Pipe.MTE2)] == [2048, 64, 64, 64]
+                   overrides={"memory_rate": 4 * 1.85, "hbm.attainable": 1, "l2.sector": sector})  # fmt: skip
+    assert [row.free - row.start for row in work(run, Pipe.MTE2)] == took

@@ -52,12 +52,12 @@ def test_every_cycle_of_the_chain_has_its_cause() -> None:
     def of(pipe: Pipe) -> dict[Cause, float]:
         return {cause: ticks[pipe, cause] for cause in Cause if ticks[pipe, cause]}
 
-    # MTE2: issued at 10, 128 cycles through its port, the flag's cycle, nothing more until 504.
-    assert of(Pipe.MTE2) == {Cause.ISSUE: 10, Cause.BW_PORT: 128, Cause.FLAG: 1, Cause.IDLE: 504 - 139}
-    # V: the wait is issued at 30 and over at 239; 16 cycles of work; the flag's cycle.
-    assert of(Pipe.V) == {Cause.ISSUE: 30, Cause.FLAG: 209 + 1, Cause.BUSY: 16, Cause.IDLE: 504 - 256}
-    # MTE3: the wait is issued at 60 and over at 276; the store holds the pipe for 128 cycles.
-    assert of(Pipe.MTE3) == {Cause.ISSUE: 60, Cause.FLAG: 216, Cause.BW_PORT: 128, Cause.IDLE: 100}
+    # MTE2: issued at 10, 128 cycles through its port, its bytes on their way until 238 (setting the flag meanwhile).
+    assert of(Pipe.MTE2) == {Cause.ISSUE: 10, Cause.BW_PORT: 128, Cause.BUSY: 100, Cause.IDLE: 504 - 238}
+    # V: the wait is issued at 30 and over at 239; 16 cycles of work, its result is there 20 later.
+    assert of(Pipe.V) == {Cause.ISSUE: 30, Cause.FLAG: 209, Cause.BUSY: 36, Cause.IDLE: 504 - 275}
+    # MTE3: the wait is issued at 60 and over at 276; the store holds the pipe for 128 cycles and is complete 100 later.
+    assert of(Pipe.MTE3) == {Cause.ISSUE: 60, Cause.FLAG: 216, Cause.BW_PORT: 128, Cause.BUSY: 100}
     assert of(Pipe.S) == {Cause.ISSUE: 70, Cause.IDLE: 434}
 
 
