@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import aicore_sim as asc
-from aicore_sim.engine.l2 import Access, L2Cache
+from aicore_sim.engine.l2 import Access, Asker, L2Cache
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.transfer import strided_runs
 from tests.engine.engine_helpers import gm, simulate, ub, work
@@ -233,6 +233,79 @@ def test_strided_runs_touch_their_own_lines_only() -> None:
     assert (found.missed, found.pieces, found.runs, found.fetched) == (384, 6 * LINE, 6, 6 * SECTOR)
     assert cache.access(BASE, runs, False).hit == 384
     assert read(cache, LINE).missed == LINE
+
+
+def test_runs_that_start_off_32_bytes_are_counted() -> None:
+    # At 0, 100, 200 ... 700: all but the first are off.
+    assert small().access(BASE, run_of(0, 64, 8, 100), False).uneven == 7
+    assert small().access(BASE + 2, run_of(0, 64, 8, 128), False).uneven == 8  # the tensor itself starts off
+    assert small().access(BASE + 32, run_of(0, 10, 8, 96), True, "disable").uneven == 0
+
+
+def test_a_run_with_any_miss_is_one_stretch_for_memory() -> None:
+    cache = small()
+    read(cache, 0)
+    read(cache, 2 * LINE, SECTOR)
+    found = cache.access(BASE, run_of(0, LINE, 4, LINE), False)
+    # Line 0 is there, line 2 in part, 1 and 3 are not.
+    assert (found.runs, found.missing_runs, found.missed) == (4, 3, 3 * LINE - SECTOR)
+    assert cache.access(BASE, run_of(0, LINE, 4, LINE), False).missing_runs == 0
+    assert cache.access(BASE, run_of(0, LINE, 4, LINE), False, "disable").missing_runs == 4
+    assert small().access(BASE, run_of(0, 4 * LINE), False).missing_runs == 1  # however many lines it has
+
+
+def asked(cache: L2Cache, core: int, when: int, offset: int = 0, lines: int = 4, pace: float = 0.5, mode: str = "") -> Access:
+    """`lines` lines in one run; at half a tick a byte one every 256 ticks."""
+    return cache.access(BASE, run_of(offset, lines * LINE), False, mode, Asker(core, when, pace))
+
+
+def crowd() -> L2Cache:
+    """With a window of 100 ticks."""
+    return L2Cache(64 * LINE, LINE, SECTOR, 4, LINE, window=100)
+
+
+@pytest.mark.parametrize(("later", "shared"), [(0, 4), (99, 4), (100, 0), (5000, 0), (-99, 4), (-100, 0)])
+def test_lines_are_shared_by_cores_that_ask_within_the_window(later: int, shared: int) -> None:
+    cache = crowd()
+    first = asked(cache, 0, 10_000)
+    assert (first.lines, first.shared) == (4, 0)
+    found = asked(cache, 1, 10_000 + later)
+    assert (found.lines, found.shared, found.hit) == (4, shared, 4 * LINE)
+
+
+def test_a_core_does_not_wait_for_itself_nor_for_those_who_began_elsewhere() -> None:
+    cache = crowd()
+    asked(cache, 0, 0)
+    assert asked(cache, 0, 1).shared == 0
+    # Core 1 begins two lines on: it asks for lines 2 and 3 512 ticks before core 0 did, and for 0 and 1 512 after.
+    cache = crowd()
+    asked(cache, 0, 0)
+    assert asked(cache, 1, 0, 2 * LINE, 2).shared == 0
+    assert asked(cache, 1, 512, 0, 2).shared == 0
+    # The last core to ask is the one to meet.
+    assert asked(cache, 2, 512, 0, 2).shared == 2
+
+
+def test_lines_are_asked_for_at_the_pace_of_the_transfer() -> None:
+    # Four bytes a tick: line k at 128 * k. The other core asks at 256 * k: 0 and 128 ticks apart, then further.
+    cache = crowd()
+    asked(cache, 0, 0, pace=0.25)
+    assert asked(cache, 1, 0).shared == 1
+
+
+def test_whoever_goes_past_l2_meets_others_all_the_same() -> None:
+    cache = crowd()
+    asked(cache, 0, 0, mode="disable")
+    found = asked(cache, 1, 0, mode="disable")
+    assert (found.shared, found.hit) == (4, 0)
+
+
+def test_nobody_leaves_no_trace_among_those_who_ask() -> None:
+    cache = crowd()
+    found = cache.access(BASE, run_of(0, 4 * LINE), False)
+    assert (found.lines, found.shared) == (0, 0)
+    assert asked(cache, 1, 0).shared == 0
+    assert cache.access(BASE, run_of(0, 4 * LINE), False).shared == 0
 
 
 def test_two_caches_with_the_same_history_agree() -> None:
