@@ -2,8 +2,8 @@
 
 With `ROUND` every cost is a round number that the tests can add up by hand: the scalar unit issues every 10 cycles, the first
 instruction at cycle 10; a flag or barrier takes 1 cycle; a copy from or to GM moves 32 B per cycle after which its effects
-need another 100 cycles; all cores start at once; vector work runs at 256 B per cycle, at least 4 cycles, and is complete 20 cycles later. L2 and
-memory are so fast that they limit nothing.
+need another 100 cycles; vector work runs at 256 B per cycle, at least 4 cycles, and is complete 20 cycles later. L2 and
+memory are so fast that they limit nothing, and all cores start at once.
 """
 
 from __future__ import annotations

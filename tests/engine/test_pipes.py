@@ -84,6 +84,15 @@ def test_a_pipe_that_waits_while_its_copy_is_on_its_way_is_busy_and_waits_afterw
     assert run.trace.time_ticks[0, Pipe.MTE2] == 2 * 228 * TICKS
 
 
+def test_a_copy_on_its_way_while_the_next_is_not_issued_yet_counts_as_busy() -> None:
+    run = simulate(loads, np.zeros(4 * N, np.float32), (N, N), overrides={"scalar.issue": 200})
+    assert [row.times for row in work(run, Pipe.MTE2)] == [(200, 328, 428), (400, 528, 628)]
+    ticks = run.trace.ticks_by_cause()[0, Pipe.MTE2] / TICKS
+    assert {cause: ticks[cause] for cause in Cause if ticks[cause]} == {
+        Cause.ISSUE: 200, Cause.BW_PORT: 2 * 128, Cause.BUSY: (400 - 328) + 100,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("copies", "cycles"), [(1, 128 + 100), (3, 3 * 128 + 100)])
 def test_a_stream_of_copies_counts_its_latency_once(copies: int, cycles: int) -> None:
     run = simulate(loads, np.zeros(4 * N, np.float32), (N,) * copies)
