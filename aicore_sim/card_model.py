@@ -95,6 +95,14 @@ class Number(Fact):
         return float(self.value)
 
 
+class Charge(Number):
+    """A number that is added to others and divides nothing: 0 takes the charge away, whatever the unit."""
+
+    @model_validator(mode="after")
+    def _fits_its_unit(self) -> Self:
+        return self
+
+
 class PolicyFact(Fact):
     """A replacement policy."""
 
@@ -234,7 +242,7 @@ class Hbm(Table):
     """Memory behind L2 (section 11.4); the nominal rate belongs to the SoC (`memory_rate`)."""
 
     attainable: Number
-    run_cost: Number  # Bytes of its time that every stretch of missed bytes takes besides its own
+    run_cost: Charge  # Bytes of its time that every stretch of missed bytes takes besides its own
     write_cost: Number  # What a byte written takes of the rate, a byte read taking 1: turning the bus round costs time
     shared_read_write: Flag
     access_bytes: Number

@@ -18,7 +18,7 @@ from aicore_sim.errors import ConfigError, UnsupportedError
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.scenario import Job, Measured, param
 
-SHORT_SHARE = 8
+SHORT_SHARE = 16
 """By how much a shortened run on several cores is smaller."""
 SHORT_TILES = 512
 """About what a shortened run may take."""
@@ -240,7 +240,7 @@ def size(card: Card, p: Parameters) -> int:
 
 
 def short(card: Card, p: Parameters) -> Parameters:
-    """Fewer rows; on several cores at most an eighth of them, with as much less L2 (`short_card`)."""
+    """Fewer rows; on several cores a sixteenth of them, with as much less L2 (`short_card`)."""
     if _cores(card, p) == 1:
         rows = max(SHORT_TILES * p.tile // p.cols, 1)
     else:

@@ -146,14 +146,15 @@ def size(card: Card, p: Parameters) -> int:
 
 
 def short(card: Card, p: Parameters) -> Parameters:
-    """Fewer rows for every core where it reads its own; where it reads them again a quarter, with a quarter of L2
-    (`short_card`). The other orders live from all cores meeting on one address: they stay."""
+    """Fewer rows for every core where it reads its own; a quarter where it reads them again, with a quarter of L2
+    (`short_card`); where all cores read all, smaller tiles and slabs."""
     cores = _cores(card, p)
     if p.order == "once":
         rows = cores * p.tileM * max(SHORT_COPIES // (cores * -(-p.N // p.tileN)), 1)
     else:
-        rows = p.M // SHORT_SHARE if p.order.startswith("repeat") else p.M
-    return replace(p, M=rows) if cores <= rows < p.M else p
+        rows = p.M // SHORT_SHARE
+    tile = -(-p.tileM // SHORT_SHARE) if p.order in ("same_address", "rotated") else p.tileM
+    return replace(p, M=rows, tileM=tile) if cores * tile <= rows < p.M else p
 
 
 def short_card(card: Card, p: Parameters) -> dict[str, object]:

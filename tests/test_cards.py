@@ -175,9 +175,23 @@ def test_numbers_agree_with_the_specification(card: str, path: str, value: float
     assert load_card(card).value(path) == value
 
 
-def test_attainable_memory_rate_of_a2_is_the_measured_one() -> None:
-    assert load_card("a2").memory_attainable_gbps == pytest.approx(1490, rel=0.005)
-    assert load_card("atlas_350:Ascend950PR_9589").memory_attainable_gbps == pytest.approx(1630)
+def test_memory_attains_what_was_measured_with_rows_of_2_kb() -> None:
+    # 302 MB in copies of 64 rows of 2 KB by all cores (spec hardware.md 11.4); every row costs memory a little more.
+    for name, measured in (("a2", 1490), ("atlas_350:Ascend950PR_9589", 1630)):
+        card = load_card(name)
+        found = card.memory_attainable_gbps * 2048 / (2048 + card.value("hbm.run_cost"))
+        assert found == pytest.approx(measured, rel=0.01)
+        assert card.memory_attainable_gbps > measured  # longer rows reach more
+
+
+def test_a_charge_may_be_nothing_but_not_less() -> None:
+    assert load_card("a2", {"hbm.run_cost": 0}).value("hbm.run_cost") == 0
+    assert load_card("a2", {"hbm.run_cost": 12.5}).value("hbm.run_cost") == 12.5
+    with pytest.raises(ConfigError) as caught:
+        load_card("a2", {"hbm.run_cost": -1})
+    assert "hbm.run_cost" in str(caught.value)
+    with pytest.raises(ConfigError):
+        load_card("a2", {"l2.line": 0})  # a size divides
 
 
 def test_load3d_formula_gives_the_rows_of_the_table() -> None:
@@ -242,8 +256,8 @@ def test_facts_that_are_no_numbers() -> None:
 
 
 def test_soc_numbers_replace_the_cards() -> None:
-    assert load_card("a2").value("l2.read_rate") == 6000
-    assert load_card("a2:Ascend910B3").value("l2.read_rate") == pytest.approx(6000 * 20 * 1800 / (24 * 1850), abs=1)
+    whole = load_card("a2").value("l2.read_rate")  # of 24 cores at 1850 MHz
+    assert load_card("a2:Ascend910B3").value("l2.read_rate") == pytest.approx(whole * 20 * 1800 / (24 * 1850), abs=1)
     assert load_card("200i").value("gm.UB-GM.port_rate") == 128
     assert load_card("200i:Ascend310B4").value("gm.UB-GM.port_rate") == 64
 

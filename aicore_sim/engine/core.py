@@ -119,7 +119,8 @@ class Core:
         found = self.nddma.read(source, address, op.gm_runs)
         access = Access(0, 0, 0, 0, 0, 0)
         if found.misses:
-            access = self.machine.look_up(self, op.pipe, 0, found.missed_runs, False, hint)
+            pace = self.machine.timing.gm_pace(op.cost)
+            access = self.machine.look_up(self, op.pipe, 0, found.missed_runs, False, hint, int(self.env.now), pace)
         access.runs = op.cost.rows  # its own, whatever the cache leaves of them for L2
         if found.stale:
             lo, hi = op.reads[0][1] + entry.offs[1], op.reads[0][2] + entry.offs[1]

@@ -60,7 +60,7 @@ class Replay:
         self.fresh = 0
 
     def look_up(self, l2: L2Cache, lane: Lane, base: int, runs: Ints, write: bool, mode: str, asker: Asker) -> Access:
-        now = l2.access(base, runs, write, mode, asker)
+        now = l2.access(base, runs, write, mode)  # with nobody else about: no waiting for others on a line
         n = self._done.get(lane, 0)
         self._done[lane] = n + 1
         then = self._recorded.answer(lane, n, _first(base, runs))

@@ -135,13 +135,13 @@ class PipeUnit:
                 begin = start if recent is None else _after_its_sources(recent, entry, op, start)
                 occupy = op.occupy
                 if op.beside and filler is not None:
-                    if fresh:
-                        # What MTE2 does then is only known then; the loads that follow belong to the same moment.
+                    if fresh or issue > max_end:
+                        # Behind a wait, or where nothing was left to do. What MTE2 does then is only known then; the loads
+                        # that follow belong to the same moment.
                         now = int(env.now)
-                        if begin > now:
-                            self.current = entry
-                            yield self._turn(begin - now)
-                            self.current = None
+                        self.current = entry
+                        yield self._turn(begin - now if begin > now else 0)
+                        self.current = None
                         fresh, filling = False, filler.filling
                     if filling:
                         occupy += op.beside
@@ -207,6 +207,7 @@ class PipeUnit:
                 self.current = entry
                 t, arg = yield from self._synchronise(entry, start)
                 self.current = None
+                fresh = True
                 word, end = words[kind], t
             keep(pack(word | entry.why << WHY_SHIFT, index, arg, entry.line, issue, start, t, end, waited))
             released.append(t)

@@ -18,7 +18,9 @@ from aicore_sim.kernel.program import Kind
 from aicore_sim.launch import Options, run_kernel
 
 MOST_PARTS = 8
-"""Parts of a block that are simulated; what follows repeats the second half of them."""
+"""Parts of a block that are simulated; what follows repeats the second half of them, the last ones left out."""
+_RUNNING_OUT = 2
+"""Last parts of a stream, those that two buffers hold when the first stage has nothing more to do."""
 _OPTIONS = Options(data=False, checks=False)
 
 
@@ -62,13 +64,20 @@ def measured(card: Card, tried: Trial) -> Measured:
         if len(sizes) > 1:
             # A stream settles into a rhythm; later parts keep it.
             half = len(sizes) // 2
-            pace = float(ends[-1] - ends[half - 1]) / sum(sizes[half:])
+            last = len(sizes) - (_RUNNING_OUT if half > _RUNNING_OUT and _shares_l1(tried.chain) else 0)
+            pace = float(ends[last - 1] - ends[half - 1]) / sum(sizes[half:last])
             # The end of a pipeline that drains looks faster than the pace at which it is filled.
             pace = max(pace, rows.busiest(block) / sum(sizes))
             time += pace * (sum(one.part.elements for one in parts) * repeats - sum(sizes))
             rate += tried.dtype.bits / 8 / pace if pace else 0.0
         slowest = max(slowest, time)
     return Measured(slowest / TICKS_PER_CYCLE, rate * TICKS_PER_CYCLE, rows.bound_by())
+
+
+def _shares_l1(chain: Chain) -> bool:
+    """Loads out of L1 slow down while GM fills it: the last ones, when nothing does any more, are out of the rhythm."""
+    paths = [step.path for step in chain.steps]
+    return "GM-L1" in paths and any(path in paths for path in ("L1-L0A", "L1-L0B"))
 
 
 class _Rows:

@@ -3,7 +3,7 @@
 With `ROUND` every cost is a round number that the tests can add up by hand: the scalar unit issues every 10 cycles, the first
 instruction at cycle 10; a flag or barrier takes 1 cycle; a copy from or to GM moves 32 B per cycle after which its effects
 need another 100 cycles; vector work runs at 256 B per cycle, at least 4 cycles, and is complete 20 cycles later. L2 and
-memory are so fast that they limit nothing.
+memory are so fast that they limit nothing, and all cores start at once.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from aicore_sim.launch import Run
 
 TICKS = 256
 _GM = ("GM-UB", "UB-GM", "GM-L1", "L0C-GM")
+FLAT: dict[str, object] = {
+    "hbm.run_cost": 0, "hbm.write_cost": 1, "l2.same_line_cost": 1, "launch.per_block_us": 0,
+}  # fmt: skip
+"""Memory charges bytes only, written ones as read ones; L2 does not mind who asks; all cores start at once."""
 ROUND: dict[str, object] = {
     "launch.core_start_cycles": 0, "scalar.issue": 10, "scalar.local_access": 5,
     "sync.set_flag": 1, "sync.wait_flag": 1, "sync.barrier": 1, "sync.barrier_all": 1,
@@ -30,6 +34,7 @@ ROUND: dict[str, object] = {
     **{f"gm.{path}.port_rate": 32 for path in _GM}, **{f"gm.{path}.latency": 100 for path in _GM},
     **{f"gm.{path}.miss_latency": 0 for path in _GM}, **{f"gm.{path}.issue": 1 for path in _GM},
     **{f"gm.{path}.row": 0 for path in _GM},
+    "l1.read_share": 1, **FLAT,
 }  # fmt: skip
 """Card numbers of both atlas_a2 and atlas_350."""
 CROSS: dict[str, object] = {"sync.cross_core_set": 50, "sync.cross_core_wait": 5, "sync.sync_all": 7}

@@ -20,7 +20,7 @@ from aicore_sim.engine.columns import Cause, Columns
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.program import Kind
 from aicore_sim.launch import Run
-from tests.engine.engine_helpers import CROSS, gm, rows, simulate, ub
+from tests.engine.engine_helpers import CROSS, TICKS, gm, rows, simulate, ub
 
 TILES, PLACES = 3, 6
 UNIT = 64
@@ -164,6 +164,8 @@ numbers_strategy = st.fixed_dictionaries({
     "gm.GM-UB.port_rate": st.sampled_from([3, 32, 500]), "gm.UB-GM.port_rate": st.sampled_from([3, 32, 500]),
     "memory_rate": st.sampled_from([5, 200, 10**6]), "l2.read_rate": st.sampled_from([20, 10**6]),
     "queues.MTE2": st.sampled_from([1, 2, 32]), "queues.V": st.sampled_from([1, 32]),
+    "launch.per_block_us": st.sampled_from([0, 0.07]), "hbm.run_cost": st.sampled_from([0, 40]),
+    "hbm.write_cost": st.sampled_from([1, 1.7]),
 })  # fmt: skip
 cards = st.sampled_from(["atlas_350", "atlas_a2"])
 
@@ -236,6 +238,33 @@ def test_rows_of_a_pipe_do_not_overlap_and_causes_add_up(
     by_cause = run.trace.ticks_by_cause()
     assert np.all(by_cause.sum(axis=-1)[:, [pipe for pipe in c.cores[0].pipes]] == c.length)
     assert np.all(by_cause >= 0)
+
+
+def covered(intervals: list[tuple[float, float]]) -> float:
+    """Length of the union of intervals [start, end)."""
+    total = reached = 0.0
+    for start, end in sorted(intervals):
+        total += max(end - max(start, reached), 0)
+        reached = max(reached, end)
+    return total
+
+
+@given(steps_strategy, numbers_strategy, cards, st.integers(1, 3))
+def test_the_time_of_a_pipe_is_the_union_of_its_instructions(
+    steps: list[Step], numbers: dict[str, object], card: str, blocks: int
+) -> None:
+    run, _ = play(steps, blocks, card, data=False, overrides=numbers)
+    time = run.trace.time_ticks
+    by_cause = run.trace.ticks_by_cause()
+    for core in range(blocks):
+        for pipe in (Pipe.MTE2, Pipe.V, Pipe.MTE3):
+            lane = [(row.start, row.end) for row in rows(run, pipe, core) if row.kind is Kind.EXEC]
+            assert time[core, pipe] == covered(lane) * TICKS
+            assert by_cause[core, pipe].sum() == run.columns.length
+            # Idle is what lies outside of the core's start and the pipe's last effect.
+            last = max([int(run.columns.core_start[core]), *(int(row.end * TICKS) for row in rows(run, pipe, core))])
+            outside = int(run.columns.core_start[core]) + run.columns.length - last
+            assert by_cause[core, pipe, Cause.IDLE] <= outside
 
 
 @given(steps_strategy, numbers_strategy, st.integers(2, 4))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import aicore_sim as asc
-from aicore_sim.engine.l2 import Access, L2Cache
+from aicore_sim.engine.l2 import Access, Asker, L2Cache
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.transfer import strided_runs
 from tests.engine.engine_helpers import gm, simulate, ub, work
@@ -121,7 +121,7 @@ def test_every_byte_is_a_hit_or_a_miss_at_any_alignment(steps: list[tuple[int, i
 
 def test_the_second_touch_hits() -> None:
     cache = small()
-    assert read(cache, 0, 2048) == Access(hit=0, missed=2048, evicted=0, pieces=2048, runs=1, fetched=2048)
+    assert read(cache, 0, 2048) == Access(hit=0, missed=2048, evicted=0, pieces=2048, runs=1, fetched=2048, missing_runs=1)
     assert read(cache, 0, 2048) == Access(hit=2048, missed=0, evicted=0, pieces=2048, runs=1, fetched=0)
 
 
@@ -235,6 +235,79 @@ def test_strided_runs_touch_their_own_lines_only() -> None:
     assert read(cache, LINE).missed == LINE
 
 
+def test_runs_that_start_off_32_bytes_are_counted() -> None:
+    # At 0, 100, 200 ... 700: all but the first are off.
+    assert small().access(BASE, run_of(0, 64, 8, 100), False).uneven == 7
+    assert small().access(BASE + 2, run_of(0, 64, 8, 128), False).uneven == 8  # the tensor itself starts off
+    assert small().access(BASE + 32, run_of(0, 10, 8, 96), True, "disable").uneven == 0
+
+
+def test_a_run_with_any_miss_is_one_stretch_for_memory() -> None:
+    cache = small()
+    read(cache, 0)
+    read(cache, 2 * LINE, SECTOR)
+    found = cache.access(BASE, run_of(0, LINE, 4, LINE), False)
+    # Line 0 is there, line 2 in part, 1 and 3 are not.
+    assert (found.runs, found.missing_runs, found.missed) == (4, 3, 3 * LINE - SECTOR)
+    assert cache.access(BASE, run_of(0, LINE, 4, LINE), False).missing_runs == 0
+    assert cache.access(BASE, run_of(0, LINE, 4, LINE), False, "disable").missing_runs == 4
+    assert small().access(BASE, run_of(0, 4 * LINE), False).missing_runs == 1  # however many lines it has
+
+
+def asked(cache: L2Cache, core: int, when: int, offset: int = 0, lines: int = 4, pace: float = 0.5, mode: str = "") -> Access:
+    """`lines` lines in one run; at half a tick a byte one every 256 ticks."""
+    return cache.access(BASE, run_of(offset, lines * LINE), False, mode, Asker(core, when, pace))
+
+
+def crowd() -> L2Cache:
+    """With a window of 100 ticks."""
+    return L2Cache(64 * LINE, LINE, SECTOR, 4, LINE, window=100)
+
+
+@pytest.mark.parametrize(("later", "shared"), [(0, 4), (99, 4), (100, 0), (5000, 0), (-99, 4), (-100, 0)])
+def test_lines_are_shared_by_cores_that_ask_within_the_window(later: int, shared: int) -> None:
+    cache = crowd()
+    first = asked(cache, 0, 10_000)
+    assert (first.lines, first.shared) == (4, 0)
+    found = asked(cache, 1, 10_000 + later)
+    assert (found.lines, found.shared, found.hit) == (4, shared, 4 * LINE)
+
+
+def test_a_core_does_not_wait_for_itself_nor_for_those_who_began_elsewhere() -> None:
+    cache = crowd()
+    asked(cache, 0, 0)
+    assert asked(cache, 0, 1).shared == 0
+    # Core 1 begins two lines on: it asks for lines 2 and 3 512 ticks before core 0 did, and for 0 and 1 512 after.
+    cache = crowd()
+    asked(cache, 0, 0)
+    assert asked(cache, 1, 0, 2 * LINE, 2).shared == 0
+    assert asked(cache, 1, 512, 0, 2).shared == 0
+    # The last core to ask is the one to meet.
+    assert asked(cache, 2, 512, 0, 2).shared == 2
+
+
+def test_lines_are_asked_for_at_the_pace_of_the_transfer() -> None:
+    # Four bytes a tick: line k at 128 * k. The other core asks at 256 * k: 0 and 128 ticks apart, then further.
+    cache = crowd()
+    asked(cache, 0, 0, pace=0.25)
+    assert asked(cache, 1, 0).shared == 1
+
+
+def test_whoever_goes_past_l2_meets_others_all_the_same() -> None:
+    cache = crowd()
+    asked(cache, 0, 0, mode="disable")
+    found = asked(cache, 1, 0, mode="disable")
+    assert (found.shared, found.hit) == (4, 0)
+
+
+def test_nobody_leaves_no_trace_among_those_who_ask() -> None:
+    cache = crowd()
+    found = cache.access(BASE, run_of(0, 4 * LINE), False)
+    assert (found.lines, found.shared) == (0, 0)
+    assert asked(cache, 1, 0).shared == 0
+    assert cache.access(BASE, run_of(0, 4 * LINE), False).shared == 0
+
+
 def test_two_caches_with_the_same_history_agree() -> None:
     rng = np.random.default_rng(1)
     steps = [(int(a), int(b), bool(c)) for a, b, c in zip(rng.integers(0, 9000, 300), rng.integers(1, 4000, 300),
@@ -297,14 +370,16 @@ def test_a_store_that_is_not_kept_goes_to_memory() -> None:
     assert times == {"": 128, "disable": 1024, "notalloc_keep": 1024}
 
 
-def test_short_rows_cost_memory_their_whole_lines_once() -> None:
-    # A2 fetches lines of 512 B. Four copies of every fourth 128 B together read 8 KB: memory, at 4 B per cycle, moves
-    # those 8 KB with the first copy (2048 cycles); the other three hit, and take 64 cycles of their ports.
+@pytest.mark.parametrize(("sector", "took"), [(512, [2048, 64, 64, 64]), (128, [512] * 4)])
+def test_short_rows_cost_memory_their_whole_sectors_once(sector: int, took: list[int]) -> None:
+    # Four copies of every fourth 128 B together read 8 KB, memory moves 4 B per cycle. In sectors of 512 B those 8 KB come
+    # with the first copy (2048 cycles), the other three hit and take 64 cycles of their ports; in sectors of 128 B every
+    # copy brings its own 2 KB.
     @asc.jit(kernel_type=asc.KernelType.AIV_ONLY)
     def quarters(x: asc.GlobalAddress):
         for i in range(4):
             asc.data_copy(ub(x.dtype, 0, 512), gm(x, i * 32), asc.DataCopyParams(16, 4, 12, 0))
 
     run = simulate(quarters, np.zeros(2048, np.float32), card="atlas_a2",
-                   overrides={"memory_rate": 4 * 1.85, "hbm.attainable": 1})  # fmt: skip
-    assert [row.free - row.start for row in work(run, Pipe.MTE2)] == [2048, 64, 64, 64]
+                   overrides={"memory_rate": 4 * 1.85, "hbm.attainable": 1, "l2.sector": sector})  # fmt: skip
+    assert [row.free - row.start for row in work(run, Pipe.MTE2)] == took

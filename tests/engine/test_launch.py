@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import aicore_sim as asc
+from aicore_sim.engine.columns import Cause
 from aicore_sim.errors import CapacityError, OutOfBoundsError, ParameterError
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.enums import KernelType
@@ -96,6 +97,37 @@ def test_more_blocks_than_cores_go_to_whoever_is_free_first(data: bool) -> None:
     assert [row.times for row in work(run, Pipe.MTE2, 1)] == [(60, 188, 288), (348, 476, 576), (636, 764, 864)]
     assert run.columns.core_end.tolist() == [1184 * TICKS, 864 * TICKS]
     assert run.columns.length == 1184 * TICKS
+
+
+@pytest.mark.parametrize("data", [True, False])
+def test_blocks_start_one_after_another_and_their_times_count_from_there(data: bool) -> None:
+    # 0.3 us are 300 cycles of 1 GHz. Each: 10 to issue, 128 for the port, 100 until complete.
+    run = simulate(one_load, X, (N,) * 3, blocks=3, data=data,
+                   overrides={"clock_mhz": 1000, "launch.per_block_us": 0.3, "launch.base_us": 2})  # fmt: skip
+    for core in range(3):
+        assert [row.times for row in work(run, Pipe.MTE2, core)] == [(300 * core + 10, 300 * core + 138, 300 * core + 238)]
+    assert run.columns.core_start.tolist() == [0, 300 * TICKS, 600 * TICKS]
+    assert run.columns.core_end.tolist() == [238 * TICKS, 538 * TICKS, 838 * TICKS]
+    assert run.core_time_us == run.trace.core_time_us == pytest.approx(0.238)
+    # The start of the first block and the completion come on top, whatever the number of blocks.
+    assert run.launch_us == pytest.approx(2.3)
+    assert run.time_us == pytest.approx(0.838 + 2.3)
+    ticks = run.trace.ticks_by_cause() / TICKS
+    for pipe in (Pipe.MTE2, Pipe.V, Pipe.S):
+        assert ticks[1, pipe].sum() == 838
+    assert ticks[1, Pipe.MTE2, Cause.IDLE] == 300 + (838 - 538)
+    assert ticks[1, Pipe.MTE2, Cause.ISSUE] == ticks[1, Pipe.S, Cause.ISSUE] == 10
+    used = run.trace.utilisation().set_index("pipe")
+    assert used.ratio["MTE2"] == pytest.approx(228 / 238)
+
+
+@pytest.mark.parametrize(("per_block", "starts"), [(0.05, [0, 50, 238, 288]), (0.4, [0, 400, 800, 1200])])
+def test_a_later_block_starts_when_a_core_is_free_and_its_turn_has_come(per_block: float, starts: list[int]) -> None:
+    # A block takes 238 cycles. With 50 between starts the two cores are the limit, with 400 the launch.
+    run = simulate(one_load, X, (N,) * 4, blocks=4, overrides={
+        "cubes": 1, "vectors": 2, "clock_mhz": 1000, "launch.per_block_us": per_block})  # fmt: skip
+    assert sorted(row.start for core in range(2) for row in work(run, Pipe.MTE2, core)) == [t + 10 for t in starts]
+    assert run.columns.core_start.tolist() == [0, starts[1] * TICKS]
 
 
 def test_blocks_in_a_second_wave_keep_their_index() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import aicore_sim as asc
 from aicore_sim.cards import load_card
-from aicore_sim.engine.l2 import Access, L2Cache
+from aicore_sim.engine.l2 import Access, Asker, L2Cache
 from aicore_sim.engine.outcomes import Recorded, Replay
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.launch import Contention, Options, Run
@@ -36,47 +36,61 @@ def run_of(nbytes: int, offset: int = 0) -> np.ndarray:
 
 # ---- the record by itself -------------------------------------------------------------------------------------------
 A, B = (0, int(Pipe.MTE2)), (1, int(Pipe.MTE2))
+ONE = Asker(0, 0, 0.5)
+"""Core 0 at tick 0, two bytes a tick."""
 
 
 def test_a_replay_gives_each_lane_its_own_answers_in_its_own_order() -> None:
     recorded, cache = Recorded(), l2()
-    first = recorded.look_up(cache, A, 0, run_of(LINE), False, "")
-    second = recorded.look_up(cache, B, 0, run_of(LINE), False, "")
+    first = recorded.look_up(cache, A, 0, run_of(LINE), False, "", ONE)
+    second = recorded.look_up(cache, B, 0, run_of(LINE), False, "", ONE)
     assert (first.missed, second.hit) == (LINE, LINE)
     # Block 1 comes first this time: it still hits, and block 0 still misses.
     replay, other = Replay(recorded), l2()
-    assert replay.look_up(other, B, 0, run_of(LINE), False, "") == second
-    assert replay.look_up(other, A, 0, run_of(LINE), False, "") == first
+    assert replay.look_up(other, B, 0, run_of(LINE), False, "", ONE) == replace(second, lines=0)
+    assert replay.look_up(other, A, 0, run_of(LINE), False, "", ONE) == replace(first, lines=0)
     assert replay.fresh == 0
     assert (other.hit_bytes, other.miss_bytes, other.evicted_bytes) == (LINE, LINE, 0)
 
 
-def test_all_six_numbers_survive() -> None:
+def test_all_numbers_but_those_of_other_cores_survive() -> None:
     recorded, cache = Recorded(), l2(1)
-    recorded.look_up(cache, A, 0, run_of(LINE), True, "")
-    found = recorded.look_up(cache, A, 3 * LINE, run_of(300), False, "")
-    assert found == Access(hit=0, missed=300, evicted=LINE, pieces=384, runs=1, fetched=LINE)
-    assert recorded.answer(A, 1, 3 * LINE) == found
+    recorded.look_up(cache, A, 0, run_of(LINE), True, "", ONE)
+    found = recorded.look_up(cache, A, 3 * LINE, run_of(300, 8), False, "", ONE)
+    assert found == Access(hit=0, missed=300, evicted=LINE, pieces=384, runs=1, fetched=LINE, missing_runs=1, uneven=1,
+                           lines=1)  # fmt: skip
+    assert recorded.answer(A, 1, 3 * LINE + 8) == replace(found, lines=0)
 
 
 def test_a_transfer_without_a_record_meets_the_l2_as_the_replay_left_it() -> None:
     recorded, cache = Recorded(), l2()
-    recorded.look_up(cache, A, 0, run_of(LINE), False, "")
+    recorded.look_up(cache, A, 0, run_of(LINE), False, "", ONE)
     replay, other = Replay(recorded), l2()
-    replay.look_up(other, A, 0, run_of(LINE), False, "")
-    assert replay.look_up(other, A, 0, run_of(LINE), False, "").hit == LINE  # one more than recorded
-    assert replay.look_up(other, B, LINE, run_of(LINE), False, "").missed == LINE  # a lane that made none
+    replay.look_up(other, A, 0, run_of(LINE), False, "", ONE)
+    assert replay.look_up(other, A, 0, run_of(LINE), False, "", ONE).hit == LINE  # one more than recorded
+    assert replay.look_up(other, B, LINE, run_of(LINE), False, "", ONE).missed == LINE  # a lane that made none
     assert replay.fresh == 2
 
 
 def test_a_transfer_at_another_address_does_not_take_the_record() -> None:
     recorded, cache = Recorded(), l2()
-    recorded.look_up(cache, A, 0, run_of(LINE), False, "")
-    recorded.look_up(cache, A, 0, run_of(LINE), False, "")
+    recorded.look_up(cache, A, 0, run_of(LINE), False, "", ONE)
+    recorded.look_up(cache, A, 0, run_of(LINE), False, "", ONE)
     replay, other = Replay(recorded), l2()
-    replay.look_up(other, A, 0, run_of(LINE), False, "")
-    assert replay.look_up(other, A, 0, run_of(LINE, offset=LINE), False, "").missed == LINE
+    replay.look_up(other, A, 0, run_of(LINE), False, "", ONE)
+    assert replay.look_up(other, A, 0, run_of(LINE, offset=LINE), False, "", ONE).missed == LINE
     assert replay.fresh == 1
+
+
+def test_a_transfer_without_a_record_waits_for_nobody_either() -> None:
+    # Recorded, the second core meets the first on its line; what a replay looks up anew is of transfers by themselves.
+    def asked(by: Recorded | Replay, cache: L2Cache) -> list[int]:
+        return [by.look_up(cache, (core, 0), 0, run_of(LINE), False, "", Asker(core, 0, 0.5)).shared for core in range(3)]
+
+    assert asked(Recorded(), L2Cache(4 * LINE, LINE, LINE, 4, 128, window=1)) == [0, 1, 1]
+    replay = Replay(Recorded())
+    assert asked(replay, L2Cache(4 * LINE, LINE, LINE, 4, 128, window=1)) == [0, 0, 0]
+    assert replay.fresh == 3
 
 
 # ---- runs -----------------------------------------------------------------------------------------------------------

@@ -52,13 +52,52 @@ def test_every_cycle_of_the_chain_has_its_cause() -> None:
     def of(pipe: Pipe) -> dict[Cause, float]:
         return {cause: ticks[pipe, cause] for cause in Cause if ticks[pipe, cause]}
 
-    # MTE2: issued at 10, 128 cycles through its port, the flag's cycle, nothing more until 504.
-    assert of(Pipe.MTE2) == {Cause.ISSUE: 10, Cause.BW_PORT: 128, Cause.FLAG: 1, Cause.IDLE: 504 - 139}
-    # V: the wait is issued at 30 and over at 239; 16 cycles of work; the flag's cycle.
-    assert of(Pipe.V) == {Cause.ISSUE: 30, Cause.FLAG: 209 + 1, Cause.BUSY: 16, Cause.IDLE: 504 - 256}
-    # MTE3: the wait is issued at 60 and over at 276; the store holds the pipe for 128 cycles.
-    assert of(Pipe.MTE3) == {Cause.ISSUE: 60, Cause.FLAG: 216, Cause.BW_PORT: 128, Cause.IDLE: 100}
+    # MTE2: issued at 10, 128 cycles through its port, its bytes on their way until 238 (setting the flag meanwhile).
+    assert of(Pipe.MTE2) == {Cause.ISSUE: 10, Cause.BW_PORT: 128, Cause.BUSY: 100, Cause.IDLE: 504 - 238}
+    # V: the wait is issued at 30 and over at 239; 16 cycles of work, its result is there 20 later.
+    assert of(Pipe.V) == {Cause.ISSUE: 30, Cause.FLAG: 209, Cause.BUSY: 36, Cause.IDLE: 504 - 275}
+    # MTE3: the wait is issued at 60 and over at 276; the store holds the pipe for 128 cycles and is complete 100 later.
+    assert of(Pipe.MTE3) == {Cause.ISSUE: 60, Cause.FLAG: 216, Cause.BW_PORT: 128, Cause.BUSY: 100}
     assert of(Pipe.S) == {Cause.ISSUE: 70, Cause.IDLE: 434}
+
+
+@asc.jit(kernel_type=asc.KernelType.AIV_ONLY)
+def load_use_load(x: asc.GlobalAddress):
+    tile = ub(x.dtype, 0, N)
+    asc.data_copy(tile, gm(x), N)
+    order(asc.HardEvent.MTE2_V)
+    asc.adds(tile, tile, 1.0, N)
+    order(asc.HardEvent.V_MTE2)
+    asc.data_copy(tile, gm(x), N)
+
+
+@pytest.mark.parametrize("data", [True, False])
+def test_a_pipe_that_waits_while_its_copy_is_on_its_way_is_busy_and_waits_afterwards(data: bool) -> None:
+    run = simulate(load_use_load, x_and_y()[0], data=data)
+    # V: 239..255, its result is there at 275; the wait of MTE2 ends with it and takes a cycle.
+    assert [row.times for row in work(run, Pipe.MTE2)] == [(10, 138, 238), (276, 404, 504)]
+    ticks = run.trace.ticks_by_cause()[0, Pipe.MTE2] / TICKS
+    # MTE2 waits from 139 on, but until 238 the first copy is not complete; the second one's last 100 cycles count too.
+    assert {cause: ticks[cause] for cause in Cause if ticks[cause]} == {
+        Cause.ISSUE: 10, Cause.BW_PORT: 2 * 128, Cause.BUSY: 2 * 100, Cause.FLAG: 276 - 238,
+    }  # fmt: skip
+    assert run.trace.time_ticks[0, Pipe.MTE2] == 2 * 228 * TICKS
+
+
+def test_a_copy_on_its_way_while_the_next_is_not_issued_yet_counts_as_busy() -> None:
+    run = simulate(loads, np.zeros(4 * N, np.float32), (N, N), overrides={"scalar.issue": 200})
+    assert [row.times for row in work(run, Pipe.MTE2)] == [(200, 328, 428), (400, 528, 628)]
+    ticks = run.trace.ticks_by_cause()[0, Pipe.MTE2] / TICKS
+    assert {cause: ticks[cause] for cause in Cause if ticks[cause]} == {
+        Cause.ISSUE: 200, Cause.BW_PORT: 2 * 128, Cause.BUSY: (400 - 328) + 100,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("copies", "cycles"), [(1, 128 + 100), (3, 3 * 128 + 100)])
+def test_a_stream_of_copies_counts_its_latency_once(copies: int, cycles: int) -> None:
+    run = simulate(loads, np.zeros(4 * N, np.float32), (N,) * copies)
+    assert run.trace.time_ticks[0, Pipe.MTE2] == cycles * TICKS
+    assert run.trace.ticks_by_cause()[0, Pipe.MTE2, Cause.BUSY] == 100 * TICKS
 
 
 @asc.jit

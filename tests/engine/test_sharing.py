@@ -244,7 +244,7 @@ def one_load(x: asc.GlobalAddress):
 def test_cores_share_memory_that_carries_two_of_them(contention: bool) -> None:
     # Memory 64 B per cycle, four ports of 32: half speed for each, 256 cycles instead of 128.
     run = simulate(one_load, np.zeros(4 * N, np.float32), blocks=4, contention=contention,
-                   overrides={"memory_rate": 64 * CLOCK})  # fmt: skip
+                   overrides={"memory_rate": 64 * CLOCK, "hbm.attainable": 1})  # fmt: skip
     for core in range(4):
         (row,) = work(run, Pipe.MTE2, core)
         assert row.times == ((10, 266, 366) if contention else (10, 138, 238))
@@ -258,9 +258,8 @@ def test_cores_that_read_the_same_bytes_share_the_first_ones_miss() -> None:
     def same(x: asc.GlobalAddress):
         asc.data_copy(ub(x.dtype, 0, N), gm(x), N)
 
-    run = simulate(
-        same, np.zeros(N, np.float32), blocks=4, overrides={"memory_rate": 16 * CLOCK, "l2.read_rate": 80 * CLOCK}
-    )
+    run = simulate(same, np.zeros(N, np.float32), blocks=4,
+                   overrides={"memory_rate": 16 * CLOCK, "hbm.attainable": 1, "l2.read_rate": 80 * CLOCK})  # fmt: skip
     assert run.columns.gm[:, 5].tolist().count(4096) == 3
     # 16 B a cycle for the one that misses; of the 80 of L2 the others get 64 / 3 each, 192 cycles; it needs 256.
     frees = sorted(row.free - row.start for core in range(4) for row in work(run, Pipe.MTE2, core))

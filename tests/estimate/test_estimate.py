@@ -19,6 +19,7 @@ PLAIN: dict[str, object] = {
     "gm.GM-L1.port_rate": 128, "gm.GM-L1.latency": 200, "gm.GM-L1.miss_latency": 300, "gm.GM-L1.issue": 20,
     "gm.GM-L1.nd2nz_head": 40, "gm.GM-L1.nd2nz_row": 2, "scalar.issue": 3, "sync.set_flag": 1, "sync.wait_flag": 1,
     "l2.read_rate": 5000, "hbm.attainable": 1, "memory_rate": 1600,
+    "hbm.run_cost": 0, "hbm.write_cost": 1, "l2.same_line_cost": 1, "l1.read_share": 1,
 }  # fmt: skip
 
 

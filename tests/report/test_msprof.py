@@ -308,7 +308,7 @@ def test_the_command_refuses_a_folder_without_results(capsys: pytest.CaptureFixt
 
 
 def test_the_command_replays_without_contention(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", "data_copy", "--card", "atlas_a2", "--no-data", "--no-files", "--json"]
+    words = ["run", "add", "--card", "atlas_a2", "--override", "memory_rate=200", "--no-data", "--no-files", "--json"]
     assert main(words) == 0
     ordinary = json.loads(capsys.readouterr().out)["results"][0]
     assert main([*words, "--no-contention"]) == 0

@@ -20,6 +20,7 @@ EVEN: dict[str, Any] = {
     "scalar.issue": 3, "sync.set_flag": 0, "sync.wait_flag": 0, "sync.barrier": 0, "sync.barrier_all": 4,
     "launch.core_start_cycles": 50, "gm.GM-UB.port_rate": 128, "gm.GM-UB.issue": 20, "gm.GM-UB.latency": 200,
     "gm.GM-UB.miss_latency": 0, "gm.GM-UB.row": 0, "vector.latency_dependent": 0, "vector.issue_min": 1,
+    "launch.per_block_us": 0, "hbm.run_cost": 0, "hbm.write_cost": 1, "l2.same_line_cost": 1,
 }  # fmt: skip
 """Card numbers that are easy to reckon with; what they do not name (L2, memory) is far from limiting one core."""
 
