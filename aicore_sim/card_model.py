@@ -235,6 +235,7 @@ class L2(Table):
     read_rate: Number
     write_rate: Number
     same_line_cost: Number  # What a line costs the rate when several cores ask for it at the same time; 1: nothing more
+    same_line_bypass_cost: Number  # The same for memory's rate, where the requests go past L2
     same_line_window: Number  # Within so many cycles of each other they do
 
 

@@ -64,6 +64,8 @@ class Machine:
         )  # fmt: skip
         self.same_line_cost = card.value("l2.same_line_cost")
         """How much longer L2 is busy with a line that several cores ask for at the same time."""
+        self.same_line_bypass_cost = card.value("l2.same_line_bypass_cost")
+        """The same for memory, where they go past L2."""
         self.run_cost = card.value("hbm.run_cost")
         """Bytes of memory time that every stretch of missed bytes takes besides its own."""
         self.write_cost = card.value("hbm.write_cost")

@@ -370,9 +370,14 @@ class PipeUnit:
         fetched = access.fetched + access.missing_runs * machine.run_cost if to_memory else 0.0
         written = access.evicted if cost.is_read else access.evicted + fetched
         memory = (fetched if cost.is_read else 0.0) + written * machine.write_cost
-        crowded = 1.0 + (machine.same_line_cost - 1.0) * access.shared / access.lines if access.shared else 1.0
+        crowded, past = 1.0, hint == "disable"
+        if access.shared:
+            cost_of_line = machine.same_line_bypass_cost if past else machine.same_line_cost
+            crowded += (cost_of_line - 1.0) * access.shared / access.lines
+        if past:
+            memory *= crowded
         finished = Event(core.env)
-        machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, access.pieces * crowded, memory,
+        machine.sharing.start(max(cost.nbytes, 1), private, cost.is_read, access.pieces * (1.0 if past else crowded), memory,
                               finished.succeed)  # fmt: skip
         machine.transfers += 1
         self.filling, self.passing = cost.path == "GM-L1", cost.is_read and hint == "disable"
@@ -391,8 +396,9 @@ class PipeUnit:
         stretch = min(stretch, port)
         waited = begin - start + stretch
         port -= stretch
-        queued = round(l2 * (1.0 - 1.0 / crowded))
-        machine.gm_rows.frombytes(ROW.pack(len(machine.rows) // WORDS, port, l2 - queued, hbm, queued, access.hit, access.missed,
+        queued = round((hbm if past else l2) * (1.0 - 1.0 / crowded))
+        l2, hbm = (l2, hbm - queued) if past else (l2 - queued, hbm)
+        machine.gm_rows.frombytes(ROW.pack(len(machine.rows) // WORDS, port, l2, hbm, queued, access.hit, access.missed,
                                            access.evicted, access.pieces))  # fmt: skip
         return start, free, end, waited, address
 
