@@ -17,6 +17,7 @@ from rich.text import Text
 
 from aicore_sim.cli_output import emit_json, stderr_console, stdout_console
 from aicore_sim.errors import ParameterError
+from aicore_sim.uncertainty import spread
 from aicore_sim.validation.points import PUBLISHED, load_points, of_card
 from aicore_sim.validation.report import figure, percent, signed, write_files
 from aicore_sim.validation.runs import Runner, paths_of
@@ -55,12 +56,11 @@ def validate(
       aicore-sim validate --points mine.csv --out mine
     """
     # scipy takes a while to load: other commands do not wait for it.
-    from aicore_sim.validation.evaluate import installed_spread
     from aicore_sim.validation.evaluate import validate as evaluate
 
     chosen = of_card(load_points(points), card)
     with runner_progress(quiet) as progress:
-        result = evaluate(chosen, Runner(paths_of(chosen), processes(jobs), progress), installed_spread(), quick)
+        result = evaluate(chosen, Runner(paths_of(chosen), processes(jobs), progress), spread, quick)
     files = [] if no_files else write_files(result, out)
     if as_json:
         emit_json(result.as_dict())

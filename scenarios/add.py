@@ -3,6 +3,9 @@
 Every core owns a range of whole rows and streams it as one contiguous run in copies of `tile` elements; the last copy of
 a core may be shorter. With `style=flags` the order is kept by events on fixed UB addresses, with `style=queue` by TPipe
 and TQue, which leave less of UB to the kernel.
+
+Without double buffering the published run on one core loads the next tile while it stores this one. Those on all cores do
+not: the times of their pipes add up to the core's. `next_load=auto` follows both.
 """
 
 from __future__ import annotations

@@ -147,14 +147,14 @@ def size(card: Card, p: Parameters) -> int:
 
 def short(card: Card, p: Parameters) -> Parameters:
     """Fewer rows for every core where it reads its own; a quarter where it reads them again, with a quarter of L2
-    (`short_card`); where all cores read all, smaller tiles and slabs."""
-    cores = _cores(card, p)
+    (`short_card`); where all cores read all, smaller tiles and slabs, and a quarter of the columns."""
+    cores, shared = _cores(card, p), p.order in ("same_address", "rotated")
     if p.order == "once":
         rows = cores * p.tileM * max(SHORT_COPIES // (cores * -(-p.N // p.tileN)), 1)
     else:
         rows = p.M // SHORT_SHARE
-    tile = -(-p.tileM // SHORT_SHARE) if p.order in ("same_address", "rotated") else p.tileM
-    return replace(p, M=rows, tileM=tile) if cores * tile <= rows < p.M else p
+    tile, columns = (-(-p.tileM // SHORT_SHARE), -(-p.N // SHORT_SHARE)) if shared else (p.tileM, p.N)
+    return replace(p, M=rows, N=columns, tileM=tile) if cores * tile <= rows < p.M else p
 
 
 def short_card(card: Card, p: Parameters) -> dict[str, object]:

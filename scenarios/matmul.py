@@ -21,7 +21,7 @@ from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.layouts import to_layout
 from aicore_sim.scenario import Job, Measured, param
 
-SHORT_INSTRUCTIONS = 80_000
+SHORT_INSTRUCTIONS = 40_000
 """About what a shortened run may take."""
 C0 = 16
 L1_HALF = 256 * 1024

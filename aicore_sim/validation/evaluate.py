@@ -6,8 +6,6 @@ moved (`sensitivity`), whose shares are applied to the full run's value.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -38,15 +36,6 @@ Spread = Callable[[Measure, Card], Mapping[str, Any]]
 """Intervals of the figures of a measurement on a card: `aicore_sim.uncertainty.spread`."""
 
 
-def installed_spread() -> Spread | None:
-    """`uncertainty.spread`; None in a package without it, whose validation has no intervals."""
-    name = "aicore_sim.uncertainty"
-    if importlib.util.find_spec(name) is None:
-        return None
-    spread: Spread = importlib.import_module(name).spread
-    return spread
-
-
 def validate(points: Sequence[Point], runner: Runner, spread: Spread | None = None, quick: bool = False) -> Validation:
     """Run the points and judge them; `quick` stops at the errors.
 
@@ -65,7 +54,9 @@ def validate(points: Sequence[Point], runner: Runner, spread: Spread | None = No
         numbers = free_numbers([row.point for row in mine], found)
         free[card] = {key: tuple(point.id for point in moved) for key, moved in numbers.items()}
         known = {key: found.numbers[moved[0].command][key] for key, moved in numbers.items()}
-        unfitted[card] = tuple(key for key, number in known.items() if not fittable(number))
+        # A number that has been fitted to one point stays in the list of those that break the rule.
+        unfitted[card] = tuple(key for key, number in known.items()
+                               if not fittable(number, 2 if number.basis == "fitted" else len(numbers[key])))  # fmt: skip
         left |= leave_out(mine, [key for key in numbers if key not in unfitted[card]], found)
     spans = intervals(commands, found, runner, spread) if spread is not None else {}
     done = []

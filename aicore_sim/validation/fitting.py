@@ -147,7 +147,7 @@ def fit(points: Sequence[Point], runner: Runner, rounds: int = 3, say: Say = lam
     found = sensitivities(commands, runner)
     free = free_numbers(counted, found)
     numbers = {key: found.numbers[moved[0].command][key] for key, moved in free.items()}
-    fitted = {key: number for key, number in numbers.items() if fittable(number)}
+    fitted = {key: number for key, number in numbers.items() if fittable(number, len(free[key]))}
     ranges = [number.range for number in fitted.values() if number.range is not None]
     problem = _Problem(
         counted, runner, tuple(fitted), np.array([float(number) for number in fitted.values()]),

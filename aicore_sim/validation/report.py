@@ -105,11 +105,12 @@ def _free(result: Validation) -> str:
     lines = [
         "## Free numbers",
         "Free is every fitted or assumed number of a card that moves a counted point by more than 0.1 % when it moves "
-        f"through its range, the others as they are. A card may have {MOST_FREE}, and none that moves one point only. The "
+        f"through its range, the others as they are. A card may have {MOST_FREE}, and none is fitted to one point: an assumed "
+        "number that moves one point only is a guess carried over from elsewhere, and no fit sets it. The "
         "errors of unseen points above come from fits of these numbers without the points of the scenario (or command), and are "
         "linearised: the slopes of all points over the ranges are taken from shortened runs once, the fit is a bounded "
         "least-squares problem on the logarithms of the errors with a small price on every move, and the left-out points "
-        "are predicted with the same slopes. Numbers in steps (sizes, counts) and those without a range stay as they are.",
+        "are predicted with the same slopes. Numbers in steps (sizes, counts) stay as they are too.",
     ]
     for card, numbers in result.free.items():
         rows = [(f"`{key}`" + (" (not fitted)" if key in result.unfitted.get(card, ()) else ""), str(len(ids)), ", ".join(ids[:3])

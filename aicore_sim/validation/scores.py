@@ -138,7 +138,8 @@ class Validation:
         for card, numbers in self.free.items():
             if len(numbers) > MOST_FREE:
                 found.append(f"{card}: {len(numbers)} free numbers, at most {MOST_FREE} are allowed")
-            found += [f"{card}: {key} moves one counted point only, {ids[0]}" for key, ids in numbers.items() if len(ids) == 1]
+            found += [f"{card}: {key} moves one counted point only, {ids[0]}, and may have been fitted to it"
+                      for key, ids in numbers.items() if len(ids) == 1 and key not in self.unfitted.get(card, ())]  # fmt: skip
         return found
 
     def as_dict(self) -> dict[str, Any]:

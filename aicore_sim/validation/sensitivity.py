@@ -22,11 +22,13 @@ FREE = frozenset({"fitted", "assumed"})
 """Bases of numbers that a fit may set."""
 MOVES = 1e-3
 """A figure moves with a number if it changes by more than this share."""
+STILL = 2e-4
+"""A number that changes no figure of a command by more than this share is left out: it opens no interval worth a run more."""
 UNBOUNDED = 0.1
 """How far a number without a range is moved, as a share of it."""
 WHOLE = frozenset({"B", "count", "elements"})
 """Units of sizes and depths, which come in steps: no slope leads from one to the next."""
-_SELDOM = ("sync", "queues", "launch", "scalar", "nddma")
+_SELDOM = ("sync", "queues", "scalar", "nddma")
 """Tables that most runs read and few results depend on: their numbers are first moved all at once."""
 
 Ends = tuple[float, float]
@@ -83,9 +85,10 @@ def free_numbers(points: Sequence[Point], found: Sensitivities) -> dict[str, lis
     return dict(sorted(free.items()))
 
 
-def fittable(number: Number) -> bool:
-    """Whether a fit may set the number: free, with a range, and not a number that comes in steps."""
-    return number.basis in FREE and number.range is not None and number.unit not in WHOLE
+def fittable(number: Number, points: int = 2) -> bool:
+    """Whether a fit may set the number: free, with a range, not a number that comes in steps, and moving more than one of the
+    counted points (`points` of them): an assumed number is not to be bent to a single measurement."""
+    return number.basis in FREE and number.range is not None and number.unit not in WHOLE and points > 1
 
 
 def as_full(full: Outcome, short: Outcome, moved: Outcome, changes: Changes) -> dict[str, float]:
@@ -107,7 +110,7 @@ def as_full(full: Outcome, short: Outcome, moved: Outcome, changes: Changes) -> 
 def sensitivities(commands: Iterable[Command], runner: Runner) -> Sensitivities:
     """Move every open number that the commands read to both ends of its range.
 
-    Of the tables in `_SELDOM` all numbers are moved at once; only where any figure changes by anything, halves of them,
+    Of the tables in `_SELDOM` all numbers are moved at once; only where a figure changes by more than 0.1 %, halves of them,
     and so on down to single ones. An end that the card or the run refuses counts as the present value.
     """
     listed = list(dict.fromkeys(commands))
@@ -123,7 +126,8 @@ def sensitivities(commands: Iterable[Command], runner: Runner) -> Sensitivities:
         for command, group in pending:
             middle = present[command]
             low, high = (next(answers) or middle, next(answers) or middle)
-            if low.values == middle.values == high.values:
+            still = STILL if len(group) == 1 else MOVES
+            if _same(low, middle, still) and _same(high, middle, still):
                 continue
             if len(group) == 1:
                 low_of, high_of = _at_ends(command, group, numbers[command])
@@ -133,6 +137,10 @@ def sensitivities(commands: Iterable[Command], runner: Runner) -> Sensitivities:
                 again += [(command, group[: len(group) // 2]), (command, group[len(group) // 2 :])]
         pending = again
     return Sensitivities({one: full[one].values for one in listed}, ends, numbers)
+
+
+def _same(moved: Outcome, middle: Outcome, share: float) -> bool:
+    return all(abs(value - middle.values[path]) <= share * abs(middle.values[path]) for path, value in moved.values.items())
 
 
 def _open_numbers(command: Command, outcome: Outcome) -> dict[str, Number]:

@@ -62,7 +62,7 @@ def test_columns_of_scales_that_overlap_are_undefined() -> None:
 
 
 def test_what_is_recorded_and_its_price() -> None:
-    """The terms of data and scales add: 2048 / 256 + 128 / 32 cycles, and 1 of head (spec hardware.md 4)."""
+    """The terms of data and scales add: 2048 / 256 + 128 / 32 cycles (spec hardware.md 4)."""
     stage = stage_of()
     params = LoadData2DParamsV2(0, 0, 2, 2, 2, 2)
     stage.call(lambda: load_data(stage["dst"], stage["src"], stage["mx"], params, LoadData2DMxParams(0, 0, 2, 2, 2, 2)))
@@ -71,7 +71,7 @@ def test_what_is_recorded_and_its_price() -> None:
     assert op.reads == ((1, 0, 2048), (2, 0, 128)) and op.writes == ((0, 0, 2048), (3, 0, 128))
     assert op.aligns == (512, 32, 32, 32)
     Timing(stage.card).price(op)
-    assert op.occupy == (8 + 4 + 1) * 256
+    assert op.occupy == (8 + 4) * 256
     entry = stage.recorder.program[0]
     assert [buffer.kind for buffer in entry.bufs] == ["L0A", "L1", "L1", "L0AMX"]
 

@@ -20,6 +20,29 @@ from tests.scenarios.running import CARDS, EVEN, cycles, rows, scenario
 ADD = load_scenario("add").module
 
 
+# ---- when the next load begins --------------------------------------------------------------------------------------
+def loads_before_the_store_is_done(**parameters: Any) -> list[bool]:
+    """For each tile but the first on core 0: its first load starts before the store of the tile before it is complete."""
+    run, _ = scenario("add", "atlas_a2", rows=8, cols=4096, tile=4096, double_buffer=False, **parameters)
+    c = run.columns
+    loads, stores = rows(run, Pipe.MTE2)[::2], rows(run, Pipe.MTE3)
+    return [bool(c.start[load] < c.end[store]) for load, store in zip(loads[1:], stores, strict=False)]
+
+
+def test_one_core_loads_while_it_stores() -> None:
+    assert loads_before_the_store_is_done(blocks=1) == [True] * 7
+
+
+def test_several_cores_load_behind_the_store_as_the_published_kernels_do() -> None:
+    assert loads_before_the_store_is_done(blocks=2) == [False] * 3
+
+
+@pytest.mark.parametrize(("next_load", "early"), [("behind_add", True), ("behind_store", False)])
+def test_the_parameter_decides(next_load: str, early: bool) -> None:
+    assert loads_before_the_store_is_done(blocks=2, next_load=next_load) == [early] * 3
+    assert loads_before_the_store_is_done(blocks=1, next_load=next_load) == [early] * 7
+
+
 # ---- results --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("double_buffer", [False, True])
 @pytest.mark.parametrize("style", ["flags", "queue"])
