@@ -21,7 +21,7 @@ from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.layouts import to_layout
 from aicore_sim.scenario import Job, Measured, param
 
-SHORT_INSTRUCTIONS = 40_000
+SHORT_INSTRUCTIONS = 30_000
 """About what a shortened run may take."""
 C0 = 16
 L1_HALF = 256 * 1024
@@ -381,7 +381,7 @@ def short(card: Card, p: Parameters) -> Parameters:
     short = _resolve(card, p)
     whole = {"singleCoreM": "M", "singleCoreN": "N", "K": "K"}
     least = {"singleCoreM": 2 * short.baseM, "singleCoreN": 2 * short.baseN,
-             "K": 4 * short.baseK * max(short.stepKa, short.stepKb)}  # fmt: skip
+             "K": 2 * short.baseK * max(short.stepKa, short.stepKb)}  # fmt: skip
     while size(card, short) > SHORT_INSTRUCTIONS:
         long = [name for name in least if getattr(short, name) >= 2 * least[name]
                 and getattr(short, name) % 32 == getattr(short, whole[name]) % 32 == 0]  # fmt: skip

@@ -21,8 +21,8 @@ from aicore_sim.launch import Run
 from aicore_sim.layouts import layout_nbytes, to_layout
 from aicore_sim.scenario import Job, Measured, param
 
-SHORT_COUNT = 40_000
-"""What a shortened run may take: what happens once, at its ends, is then less than 1/1000 of it."""
+SHORT_COUNT = 10_000
+"""What a shortened run may take: what happens once, at its ends, is then less than 1/100 of it."""
 
 
 @dataclass(frozen=True)

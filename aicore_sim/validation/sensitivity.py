@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from aicore_sim.card_model import Number
 from aicore_sim.validation.points import Command, Point
-from aicore_sim.validation.runs import Changes, Outcome, Request, Runner, changes_of, numbers_of
+from aicore_sim.validation.runs import TASK, Changes, Outcome, Request, Runner, changes_of, numbers_of
 
 OPEN = frozenset({"fitted", "assumed", "derived", "measured"})
 """Bases of numbers whose range is open."""
@@ -117,7 +117,8 @@ def sensitivities(commands: Iterable[Command], runner: Runner) -> Sensitivities:
     full = dict(zip(listed, runner.run(Request(command) for command in listed), strict=True))
     present = dict(zip(listed, runner.run(Request(command, short=True) for command in listed), strict=True))
     numbers = {command: _open_numbers(command, present[command]) for command in listed}
-    pending = [(command, group) for command in listed for group in _groups(numbers[command])]
+    pending = [(command, group) for command in listed
+               for group in _groups(numbers[command], TASK in runner.paths[command])]  # fmt: skip
     ends: dict[Command, dict[str, tuple[Mapping[str, float], Mapping[str, float]]]] = {one: {} for one in listed}
     while pending:
         requests = [_at_ends(command, group, numbers[command]) for command, group in pending]
@@ -148,9 +149,11 @@ def _open_numbers(command: Command, outcome: Outcome) -> dict[str, Number]:
     return {key: known[key] for key in outcome.asked if key in known and ends_of(known[key]) is not None}
 
 
-def _groups(numbers: Mapping[str, Number]) -> Iterator[tuple[str, ...]]:
-    """Single numbers, and those of the tables in `_SELDOM` as one group."""
-    seldom = tuple(key for key in numbers if key.split(".")[0] in _SELDOM)
+def _groups(numbers: Mapping[str, Number], task: bool) -> Iterator[tuple[str, ...]]:
+    """Single numbers, and those of the tables in `_SELDOM` as one group; with them the launch's where no `task` time, which
+    holds its cost, is wanted."""
+    tables = _SELDOM if task else (*_SELDOM, "launch")
+    seldom = tuple(key for key in numbers if key.split(".")[0] in tables)
     if seldom:
         yield seldom
     for key in numbers:
