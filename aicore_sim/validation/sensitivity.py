@@ -12,12 +12,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from aicore_sim.card_model import Number
+from aicore_sim.card_model import WHOLE_UNITS, Number
+from aicore_sim.uncertainty import OPEN
 from aicore_sim.validation.points import Command, Point
 from aicore_sim.validation.runs import TASK, Changes, Outcome, Request, Runner, changes_of, numbers_of
 
-OPEN = frozenset({"fitted", "assumed", "derived", "measured"})
-"""Bases of numbers whose range is open."""
 FREE = frozenset({"fitted", "assumed"})
 """Bases of numbers that a fit may set."""
 MOVES = 1e-3
@@ -26,8 +25,6 @@ STILL = 2e-4
 """A number that changes no figure of a command by more than this share is left out: it opens no interval worth a run more."""
 UNBOUNDED = 0.1
 """How far a number without a range is moved, as a share of it."""
-WHOLE = frozenset({"B", "count", "elements"})
-"""Units of sizes and depths, which come in steps: no slope leads from one to the next."""
 _SELDOM = ("sync", "queues", "scalar", "nddma")
 """Tables that most runs read and few results depend on: their numbers are first moved all at once."""
 
@@ -39,7 +36,7 @@ def ends_of(number: Number) -> Ends | None:
     if number.basis not in OPEN:
         return None
     low, high = number.range or (number.value * (1 - UNBOUNDED), number.value * (1 + UNBOUNDED))
-    if number.unit in WHOLE:
+    if number.unit in WHOLE_UNITS:
         low, high = math.floor(low), math.ceil(high)
     return (low, high) if low < high else None
 
@@ -88,7 +85,7 @@ def free_numbers(points: Sequence[Point], found: Sensitivities) -> dict[str, lis
 def fittable(number: Number, points: int = 2) -> bool:
     """Whether a fit may set the number: free, with a range, not a number that comes in steps, and moving more than one of the
     counted points (`points` of them): an assumed number is not to be bent to a single measurement."""
-    return number.basis in FREE and number.range is not None and number.unit not in WHOLE and points > 1
+    return number.basis in FREE and number.range is not None and number.unit not in WHOLE_UNITS and points > 1
 
 
 def as_full(full: Outcome, short: Outcome, moved: Outcome, changes: Changes) -> dict[str, float]:
