@@ -1,0 +1,1 @@
+"""Hazards of a run: races, stale caches, undefined reads, broken synchronisation."""
