@@ -1,7 +1,8 @@
 """Vector clocks over the events of a run, and the bytes they meet at (numba).
 
 A clock says, for every thread, how many of its events are known to be complete. An event of thread b comes after event
-number i of thread a if b's clock has reached i for a when it starts. A clock is joined along the edges (edges.py); an instruction of a pipe counts as complete for its own pipe only behind a barrier or a round trip of flags.
+number i of thread a if b's clock has reached i for a when it starts. A clock is joined along the edges (edges.py); an
+instruction of a pipe counts as complete for its own pipe only behind a barrier or a round trip of flags.
 
 Bytes are cut where any access begins or ends ("segments"), so that each holds one last writer and one list of readers.
 """
