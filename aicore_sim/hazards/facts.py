@@ -77,6 +77,7 @@ class Facts:
         found = [self.pieces(op, i, write) + offset for i, (buffer, offset) in enumerate(self.operands(row)) if buffer == uid]
         return np.concatenate(found) if found else np.zeros((0, 2), np.int64)
 
+    @cached_property
     def rows_of_op(self) -> dict[int, Ints]:
         """Rows of every Op that has any, ascending."""
         order = np.argsort(self.op, kind="stable")
