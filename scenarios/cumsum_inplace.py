@@ -19,11 +19,14 @@ from aicore_sim.errors import CapacityError, ConfigError, UnsupportedError
 from aicore_sim.kernel.arguments import GmSpec
 from aicore_sim.scenario import Job, param
 
+MOST = 256
+"""Elements of a row: the last shift, half of them, has to be a left pad (up to 255)."""
+
 
 @dataclass(frozen=True)
 class Parameters:
     dci: bool = param(True, "nd_dma_dci before the loads of a pass")
-    n: int = param(128, "elements of a row, a multiple of 8")
+    n: int = param(128, "elements of a row, a multiple of 8, up to 256")
     cores: int = param(2, "vector cores, a row each")
 
 
@@ -63,9 +66,8 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     if not card.has("nddma.line"):
         raise UnsupportedError("this card has no NDDMA (only Atlas 350 has)", field="card", value=card.name,
                                card=card.name)  # fmt: skip
-    most = int(card.value("buffers.UB.size")) // 96 * 8
-    if not 8 <= p.n <= most or p.n % 8:
-        raise ConfigError("n does not fit", field="n", value=p.n, allowed=f"multiples of 8, 8..{most}")
+    if not 8 <= p.n <= MOST or p.n % 8:
+        raise ConfigError("n does not fit", field="n", value=p.n, allowed=f"multiples of 8, 8..{MOST}")
     if not 1 <= p.cores <= card.vectors:
         raise CapacityError("more cores than the card has", field="cores", value=p.cores, allowed=f"1..{card.vectors}",
                             card=card.name)  # fmt: skip

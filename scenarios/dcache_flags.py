@@ -130,7 +130,9 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     for name, unit in (("n", LINE), ("rounds", 1)):
         value = getattr(p, name)
         if value < unit or value % unit:
-            raise ConfigError(f"{name} does not fit", field=name, value=value, allowed=f"multiples of {unit}, >= {unit}")
+            raise ConfigError(
+                f"{name} does not fit", field=name, value=value, allowed=f"multiples of {unit}, >= {unit}"
+            )
     if not 2 <= p.cores <= card.vectors:
         raise CapacityError("no such number of cores", field="cores", value=p.cores, allowed=f"2..{card.vectors}",
                             card=card.name)  # fmt: skip

@@ -192,7 +192,9 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     for name, unit in (("m", 32), ("n", 16), ("k", 16), ("tiles", 1), ("slots", 1), ("work", 1), ("blocks", 1)):
         value = getattr(p, name)
         if value < unit or value % unit:
-            raise ConfigError(f"{name} does not fit", field=name, value=value, allowed=f"multiples of {unit}, >= {unit}")
+            raise ConfigError(
+                f"{name} does not fit", field=name, value=value, allowed=f"multiples of {unit}, >= {unit}"
+            )
     if p.tiles > 15:
         raise ConfigError("a cross-core flag counts to 15", field="tiles", value=p.tiles, allowed="1..15")
     needs = {"UB": (p.slots + 2) * p.m * p.n * 2, "L1": (p.tiles * p.m + p.n) * p.k * 2, "L0A": p.m * p.k * 2,

@@ -70,7 +70,9 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     for name, unit in (("rows", 8), ("cols", 1), ("tile", 1), ("passes", 1)):
         value = getattr(p, name)
         if value < unit or value % unit:
-            raise ConfigError(f"{name} does not fit", field=name, value=value, allowed=f"multiples of {unit}, >= {unit}")
+            raise ConfigError(
+                f"{name} does not fit", field=name, value=value, allowed=f"multiples of {unit}, >= {unit}"
+            )
     if p.cols % p.tile:
         raise ConfigError("tiles are equally wide", field="tile", value=p.tile, allowed=f"divisors of {p.cols}")
     if 2 * p.rows * p.tile * 4 > int(card.value("buffers.UB.size")):

@@ -152,7 +152,9 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     for name, unit in (("m", 16), ("n", 16), ("k", 16), ("slabs", 1), ("tiles", 1), ("blocks", 1)):
         value = getattr(p, name)
         if value < unit or value % unit:
-            raise ConfigError(f"{name} does not fit", field=name, value=value, allowed=f"multiples of {unit}, >= {unit}")
+            raise ConfigError(
+                f"{name} does not fit", field=name, value=value, allowed=f"multiples of {unit}, >= {unit}"
+            )
     needs = {"L0A": HALVES * p.m * p.k * 2, "L0B": HALVES * p.n * p.k * 2, "L0C": p.m * p.n * 4,
              "L1": HALVES * (p.m + p.n) * p.k * 2}  # fmt: skip
     for name, need in needs.items():

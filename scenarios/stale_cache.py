@@ -116,7 +116,9 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     for name, least, unit in (("cores", 2, 1), ("distance", 0, 1), ("n", 8, 8), ("rounds", 1, 1)):
         value = getattr(p, name)
         if value < least or value % unit:
-            raise ConfigError(f"{name} does not fit", field=name, value=value, allowed=f">= {least}, in steps of {unit}")
+            raise ConfigError(
+                f"{name} does not fit", field=name, value=value, allowed=f">= {least}, in steps of {unit}"
+            )
     if p.cores > card.vectors:
         raise CapacityError("more cores than the card has", field="cores", value=p.cores, allowed=f"2..{card.vectors}",
                             card=card.name)  # fmt: skip
@@ -124,7 +126,9 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     shapes = ((p.rounds, p.n), (p.rounds, slot), (p.cores - 1, p.rounds, 2, p.n))
     room = int(card.value("buffers.UB.size"))
     if 2 * p.n * 4 > room:
-        raise ConfigError("n does not fit UB twice", field="n", value=p.n, allowed=f"<= {room // 64 * 8}", card=card.name)
+        raise ConfigError(
+            "n does not fit UB twice", field="n", value=p.n, allowed=f"<= {room // 64 * 8}", card=card.name
+        )
     if not data:
         specs = tuple(GmSpec(shape, asc.float32) for shape in shapes)
         return Job(stale_cache, (*specs, p, slot), p.cores, dict(vars(p)))
