@@ -22,6 +22,7 @@ from aicore_sim.instructions.base import Op, Pipe
 from aicore_sim.kernel.autosync import AutoSync
 from aicore_sim.kernel.notes import GM_OUT_OF_BOUNDS, OUT_OF_TENSOR, Note, Notes
 from aicore_sim.kernel.program import Entry, Kind
+from aicore_sim.kernel.roots import Roots
 from aicore_sim.memory import Buffer, GlobalMemory
 
 LEAD = 2048
@@ -50,6 +51,8 @@ class Session:
     line_ids: dict[tuple[str, int], int] = field(default_factory=dict)
     warnings: dict[tuple[str, int], int] = field(default_factory=dict)
     """(text, line id) -> how often."""
+    roots: Roots = field(default_factory=Roots)
+    """Declarations of local tensors, for the checks after the run."""
     notes: Notes = field(default_factory=Notes)
     """Accesses outside their tensor or argument, for the checks after the run."""
     words: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -179,6 +182,8 @@ class Recorder:
         entry = Entry(Kind.EXEC, op.pipe, line, op, tuple(bufs), tuple(offs))
         if op.gm_operand >= 0:
             entry.l2 = operands[op.gm_operand].l2_hint
+        if self.session.roots.shared:
+            self.session.roots.note(entry, operands)
         self.append(entry)
 
     def _misaligned(self, op: Op, tensor: Any, align: int) -> None:
