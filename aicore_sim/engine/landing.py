@@ -18,6 +18,8 @@ from typing import Any
 import simpy
 from simpy.events import URGENT
 
+from aicore_sim.engine.audit import Audit
+from aicore_sim.engine.undefined import note_store
 from aicore_sim.instructions.base import Effect, Op, Pipe
 from aicore_sim.kernel.program import Entry
 from aicore_sim.memory import Buffer, Bytes
@@ -132,9 +134,10 @@ class Landing:
     spares an event for every instruction and changes nothing, since nobody can tell.
     """
 
-    def __init__(self, env: simpy.Environment, ordered: Ordered) -> None:
+    def __init__(self, env: simpy.Environment, ordered: Ordered, audit: Audit | None = None) -> None:
         self.env = env
         self.ordered = ordered
+        self.audit = audit
         self._due: list[tuple[int, int, InFlight]] = []
         self._count = 0
 
@@ -235,6 +238,8 @@ class Landing:
         flight.upto(flight.shares)
         for buffer, _, _ in flight.writes:
             buffer.writers.remove(flight)
+            if buffer.shadow is not None and buffer.kind == "GM" and self.audit is not None:
+                note_store(self.audit, flight.core, flight.entry)
         for buffer, _, _ in flight.reads:
             buffer.readers.remove(flight)
 
