@@ -32,8 +32,8 @@ class AiCoreError(Exception):
         self.card = card
         self.file = file
         self.line = line
-        self.delays: tuple[Any, ...] = ()
-        """What a perturbation of the run had delayed until then, as `launch.Run.delays`."""
+        self.noises: Any = None
+        """What a perturbation of the run had done until then, as `launch.Run.noises`."""
 
     def __str__(self) -> str:
         parts = [self.message]

@@ -20,7 +20,7 @@ from aicore_sim.engine.columns import Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.machine import Machine
 from aicore_sim.engine.outcomes import Outcomes, Recorded, Replay
-from aicore_sim.engine.perturb import Delay, Perturbation
+from aicore_sim.engine.perturb import Delay, Noises, Perturbation
 from aicore_sim.errors import AiCoreError, CapacityError, ParameterError
 from aicore_sim.instructions.base import TICKS_PER_CYCLE
 from aicore_sim.kernel import framework, jit
@@ -75,8 +75,13 @@ class Run:
     files: list[str] = field(default_factory=list)
     contention: Contention | None = None
     against_msprof: list[dict[str, Any]] | None = None
-    delays: tuple[Delay, ...] = ()
-    """What a perturbation delayed, the most delayed first."""
+    noises: Noises | None = None
+    """What a perturbation did; None without one."""
+
+    @cached_property
+    def delays(self) -> tuple[Delay, ...]:
+        """What a perturbation delayed, the most delayed first."""
+        return self.noises.delays() if self.noises is not None else ()
 
     @cached_property
     def trace(self) -> Trace:
@@ -236,7 +241,7 @@ def _run_once(
         locate(error)
         if error.card is None:
             error.card = card.name
-        error.delays = _delays(machine)
+        error.noises = machine.noises
         raise
     finally:
         enter(None)
@@ -246,11 +251,7 @@ def _run_once(
         _copy_back(gm, outputs)
     wall = time.perf_counter() - began
     return Run(card, blocks, function.fn.__name__, columns, wall, wall - machine.record_seconds, _warnings(session),
-               delays=_delays(machine))  # fmt: skip
-
-
-def _delays(machine: Machine) -> tuple[Delay, ...]:
-    return machine.noises.delays() if machine.noises is not None else ()
+               noises=machine.noises)  # fmt: skip
 
 
 def _watch(machine: Machine, progress: Callable[[int, float], None]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from aicore_sim.cards import Card
-from aicore_sim.engine.perturb import START, Delay, Hold, Perturbation
+from aicore_sim.engine.perturb import START, Delay, Hold, Noises, Perturbation
 from aicore_sim.errors import AiCoreError, DeadlockError, ParameterError
 from aicore_sim.hazards.model import Hazard, Party
 from aicore_sim.kernel.context import inside
@@ -32,21 +32,20 @@ HOLDS = (100.0, 1_000.0, 10_000.0, 100_000.0)
 _GOLDEN = 0.6180339887498949
 _CLOSE = 1.05
 """A smallest delay is known to this factor."""
-_SINGLE = 12
-"""How many of the longest delays of a schedule are tried alone."""
+_SINGLE, _TOGETHER = 12, 64
+"""How many of the longest delays of a schedule are tried alone, and how many at most together."""
 
 
 # ---- one run --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Outcome:
     """What one schedule ended in: `digest` of all arguments after the run, or the error that ended it ("DeadlockError: ...");
-    `correct` as the scenario judges it (None: it does not); `delays` as in `Run`."""
+    `correct` as the scenario judges it (None: it does not)."""
 
     perturbation: Perturbation | None
     digest: str
     error: str = ""
     correct: bool | None = None
-    delays: tuple[Delay, ...] = ()
 
     @property
     def deadlock(self) -> bool:
@@ -80,12 +79,24 @@ class Trials:
     def run(self, perturbation: Perturbation | None = None) -> Outcome:
         """One run and what became of it; errors of the simulated program are outcomes too."""
         try:
-            run, args = self.launch(perturbation)
+            _, args = self.launch(perturbation)
         except AiCoreError as error:
             text = f"{type(error).__name__}: {error.message}"
-            return Outcome(perturbation, text, text, None, error.delays)
+            return Outcome(perturbation, text, text)
+        return self.judge(perturbation, args)
+
+    def judge(self, perturbation: Perturbation | None, args: tuple[Any, ...]) -> Outcome:
+        """The outcome of a run that came to its end."""
         correct = None if self.job.expect is None else bool(self.job.expect(args))
-        return Outcome(perturbation, digest(args), "", correct, run.delays)
+        return Outcome(perturbation, digest(args), "", correct)
+
+    def delays(self, perturbation: Perturbation) -> tuple[Delay, ...]:
+        """What a perturbed run delays, the most delayed first; up to the error that ends it."""
+        try:
+            return self.launch(perturbation)[0].delays
+        except AiCoreError as error:
+            noises: Noises | None = error.noises
+            return noises.delays() if noises is not None else ()
 
 
 def digest(args: Sequence[Any]) -> str:
@@ -106,21 +117,24 @@ def random_schedule(seed: int) -> Perturbation:
 # ---- the answer -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Smallest:
-    """The least that shows a difference: `perturbation` repeats it, `cycles` is its scale or the length of its only hold.
+    """The least that shows a difference: `perturbation` repeats it, `cycles` is the longest delay that it asks for.
 
-    `delays` are its longest delays. `alone` says that the first of them is enough.
+    `delays`, the longest first, are all it takes if `exact`, else the longest of a random schedule. `cycles` is 0 where the
+    unperturbed run differs already.
     """
 
     perturbation: Perturbation
     cycles: float
     delays: tuple[Delay, ...]
-    alone: bool
+    exact: bool
 
     def __str__(self) -> str:
-        what = in_words(self.delays[0]) if self.delays else "nothing"
-        if self.alone:
-            return f"{what} {self.cycles:.0f} cycles later"
-        return f"delays of up to {self.cycles:.0f} cycles (seed {self.perturbation.seed}), most of all {what}"
+        if not self.cycles:
+            return "no delay at all"
+        if self.exact:
+            return "; ".join(f"{in_words(delay)} {delay.cycles:.0f} cycles later" for delay in self.delays)
+        most = f", most of all {in_words(self.delays[0])}" if self.delays else ""
+        return f"delays of up to {self.cycles:.0f} cycles (seed {self.perturbation.seed}){most}"
 
 
 def in_words(delay: Delay) -> str:
@@ -128,8 +142,9 @@ def in_words(delay: Delay) -> str:
     if delay.line == START:
         return f"{delay.core} starts"
     file = delay.file.rsplit("/", 1)[-1]
-    verb = "completes" if delay.effect else "begins"
-    return f"{delay.api} at {file}:{delay.line} {verb} ({delay.core} {delay.pipe}, execution {delay.nth})"
+    verb = "completes" if delay.effect else "is issued" if delay.pipe == "S" else "begins"
+    api = {kind.name: call for kind, call in _CALLS.items()}.get(delay.api, delay.api)
+    return f"{api} at {file}:{delay.line} {verb} ({delay.core} {delay.pipe}, execution {delay.nth})"
 
 
 @dataclass(frozen=True)
@@ -198,9 +213,7 @@ def explore(
     """
     trials = Trials(scenario, parameters, card, options or Options(), blocks)
     if reference is None:
-        run, args = trials.launch()
-        correct = None if trials.job.expect is None else bool(trials.job.expect(args))
-        reference = Outcome(None, digest(args), "", correct, run.delays)
+        reference = trials.judge(None, trials.launch()[1])
     confirmed, tried = [], 0
     for hazard in directed:
         hold, count = confirm(trials, reference, hazard)
@@ -220,7 +233,7 @@ def explore(
 
 
 def _outcomes(trials: Trials, seeds: Sequence[int], processes: int) -> list[Outcome]:
-    """The outcomes of the random schedules, in order of their seeds; without delays, which are many."""
+    """The outcomes of the random schedules, in order of their seeds."""
     if processes <= 1 or len(seeds) < 2 * processes:
         return _batch(trials, seeds)
     # The processes load the scenario anew: its module is no importable one.
@@ -235,7 +248,7 @@ def _outcomes(trials: Trials, seeds: Sequence[int], processes: int) -> list[Outc
 
 
 def _batch(trials: Trials, seeds: Iterable[int]) -> list[Outcome]:
-    return [replace(trials.run(random_schedule(seed)), delays=()) for seed in seeds]
+    return [trials.run(random_schedule(seed)) for seed in seeds]
 
 
 def _remote_batch(
@@ -247,13 +260,15 @@ def _remote_batch(
 
 # ---- the smallest perturbation --------------------------------------------------------------------------------------
 def smallest_of(trials: Trials, reference: Outcome, differing: Sequence[Outcome]) -> Smallest:
-    """The least perturbation found that differs: the differing schedule of the smallest scale, its scale brought down, and,
-    where one of its delays is enough, that one alone and as short as it can be."""
+    """The least perturbation found that differs: the differing schedule of the smallest scale, its scale brought down; then,
+    where one of its delays is enough, that one alone and as short as it can be, else those that it takes together."""
+    if trials.run().differs(reference):
+        return Smallest(Perturbation(), 0.0, (), True)
     candidates = [outcome.perturbation for outcome in differing if outcome.perturbation is not None]
     first = min(candidates, key=lambda p: (p.scale, p.seed))
     scale = _shortest(trials, reference, first.scaled, first.scale)
     whole = first.scaled(scale)
-    delays = trials.run(whole).delays
+    delays = trials.delays(whole)
     best: Smallest | None = None
     for delay in delays[:_SINGLE]:
         hold = delay.hold()
@@ -267,7 +282,30 @@ def smallest_of(trials: Trials, reference: Outcome, differing: Sequence[Outcome]
             cycles = _shortest(trials, reference, alone, delay.cycles)
             if best is None or cycles < best.cycles:
                 best = Smallest(alone(cycles), cycles, (replace(delay, cycles=cycles),), True)
-    return best if best is not None else Smallest(whole, scale, delays[:3], False)
+    return best or _together(trials, reference, delays) or Smallest(whole, scale, delays[:3], False)
+
+
+def _together(trials: Trials, reference: Outcome, delays: Sequence[Delay]) -> Smallest | None:
+    """As few as possible of the longest delays that show the difference together, and those as short as possible."""
+
+    def holding(chosen: Sequence[Delay], factor: float = 1.0) -> Perturbation:
+        return Perturbation(holds=tuple(replace(delay.hold(), cycles=delay.cycles * factor) for delay in chosen))
+
+    count = 2
+    while not trials.run(holding(delays[:count])).differs(reference):
+        if count >= min(len(delays), _TOGETHER):
+            return None
+        count *= 2
+    chosen = list(delays[:count])
+    for delay in reversed(delays[:count]):
+        fewer = [other for other in chosen if other is not delay]
+        if fewer and trials.run(holding(fewer)).differs(reference):
+            chosen = fewer
+    longest = chosen[0].cycles
+    cycles = _shortest(trials, reference, lambda most: holding(chosen, most / longest), longest)
+    factor = cycles / longest
+    shown = tuple(replace(delay, cycles=delay.cycles * factor) for delay in chosen)
+    return Smallest(holding(chosen, factor), cycles, shown, True)
 
 
 def _shortest(trials: Trials, reference: Outcome, make: Any, known: float) -> float:
@@ -319,19 +357,41 @@ _CALLS = {
     Kind.CROSS_SET: "CrossCoreSetFlag", Kind.CROSS_WAIT: "CrossCoreWaitFlag", Kind.SYNC_ALL: "SyncAll",
     Kind.MUTEX_LOCK: "Mutex::Lock", Kind.MUTEX_UNLOCK: "Mutex::Unlock",
 }  # fmt: skip
+_PAIRED = {
+    Kind.SET_FLAG: "flag", Kind.WAIT_FLAG: "flag", Kind.CROSS_SET: "cross", Kind.CROSS_WAIT: "cross",
+    Kind.MUTEX_LOCK: "mutex", Kind.MUTEX_UNLOCK: "mutex",
+}  # fmt: skip
+SyncLine = tuple[str, int, str]
+"""(file, line, calls); several kinds of call on one line are joined by "+"."""
 
 
-def sync_lines(scenario: Scenario, parameters: Any, card: Card, options: Options | None = None) -> list[tuple[str, int, str]]:
-    """(file, line, calls) of the kernel's lines that record synchronisation or cache calls and nothing else, in source order.
+def sync_lines(scenario: Scenario, parameters: Any, card: Card, options: Options | None = None) -> list[SyncLine]:
+    """The kernel's lines that record synchronisation or cache calls and nothing else, in source order.
 
     What `Options.dropped` takes (file, line) of. Lines that move data as well, such as those the compiler's automatic
-    synchronisation works for, are left out: they hold no such call. Several kinds of call on one line are joined by "+".
+    synchronisation works for, are left out: they hold no such call.
     """
+    return sorted(line for group in sync_groups(scenario, parameters, card, options) for line in group)
+
+
+def sync_groups(
+    scenario: Scenario, parameters: Any, card: Card, options: Options | None = None
+) -> list[tuple[SyncLine, ...]]:
+    """The lines of `sync_lines` grouped so that lines which set and wait for the same flag, or lock and unlock the same Mutex,
+    are together. Without a whole group a kernel loses an order; without a part of it, it may hang."""
     run, _ = Trials(scenario, parameters, card, options or Options()).launch()
-    columns = run.columns
+    c = run.columns
     calls: dict[int, set[str]] = {}
-    for line, kind, op in {*zip(columns.line.tolist(), columns.kind.tolist(), columns.op.tolist(), strict=True)}:
-        api = columns.ops[op].api if op >= 0 else ""
+    shared: dict[tuple[str, int], set[int]] = {}
+    for line, kind, op, arg in sorted({*zip(*(x.tolist() for x in (c.line, c.kind, c.op, c.arg)), strict=True)}):
+        api = c.ops[op].api if op >= 0 else ""
         calls.setdefault(line, set()).add((api or _CALLS[Kind(kind)]) if orders(Kind(kind), api) else "")
-    found = [(*columns.lines[line], "+".join(sorted(names))) for line, names in calls.items() if "" not in names]
-    return sorted(where for where in found if not inside(where[0]))
+        if kind in _PAIRED:
+            shared.setdefault((_PAIRED[Kind(kind)], arg), set()).add(line)
+    lines = {line for line, names in calls.items() if "" not in names and not inside(c.lines[line][0])}
+    group = {line: {line} for line in lines}
+    for together in shared.values():
+        joined = set[int]().union(*(group[line] for line in together & lines))
+        group |= {line: joined for line in joined}
+    found = {tuple(sorted((*c.lines[line], "+".join(sorted(calls[line]))) for line in members)) for members in group.values()}
+    return sorted(found)

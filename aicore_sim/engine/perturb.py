@@ -40,7 +40,8 @@ class Hold:
     the trace, index, "" for every core).
 
     `nth` is which execution of the line on that core, from 0; None holds all of them. With `effect` the instruction begins as
-    ever and its effects are complete later. `line` START is the start of the core itself, on pipe "S".
+    ever and its effects are complete later. On pipe "S" what the line records is executed or issued later by the scalar unit.
+    `line` START is the start of the core itself, on pipe "S".
     """
 
     core: str | int
@@ -109,7 +110,8 @@ class PipeNoise:
         ]  # fmt: skip
         self._held: dict[int, list[Hold]] = {}
         """Holds by line id, filled in as lines are met."""
-        self._counts: dict[tuple[int, int], int] = {}
+        self._counts: dict[tuple[int, int, int], int] = {}
+        """Entries so far by line id, kind and pipe."""
         self._much = self._little = 2.0
         if self._scale:
             self._draws = _numbers(perturbation.seed, core, pipe)
@@ -146,18 +148,16 @@ class PipeNoise:
                 draw = next(self._draws)
                 if draw >= self._little:
                     lag = self._delay(draw)
-        count = 0
-        if self.pipe is not Pipe.S or entry.pipe is Pipe.S:
-            key = (entry.line, kind)
-            count = self._counts.get(key, 0)
-            self._counts[key] = count + 1
-            if self._holds:
-                for hold in self._holds_of(entry.line):
-                    if hold.nth is None or hold.nth == count:
-                        if hold.effect and work:
-                            lag += hold.cycles * TICKS_PER_CYCLE
-                        else:
-                            start += hold.cycles * TICKS_PER_CYCLE
+        key = (entry.line, kind, entry.pipe)
+        count = self._counts.get(key, 0)
+        self._counts[key] = count + 1
+        if self._holds:
+            for hold in self._holds_of(entry.line):
+                if hold.nth is None or hold.nth == count:
+                    if hold.effect and work:
+                        lag += hold.cycles * TICKS_PER_CYCLE
+                    else:
+                        start += hold.cycles * TICKS_PER_CYCLE
         ticks, self.lag = round(start), round(lag)
         if ticks or self.lag:
             api = entry.op.api if entry.op is not None else kind.name

@@ -1,10 +1,11 @@
-"""Mutation check of the hazards: every call that orders something is deleted, one at a time, from kernels that are right.
+"""Mutation check of the hazards: calls that only order are deleted from kernels that are right.
 
     python -m tests.mutation.hazards [--schedules 500] [--only add] [--report reports/hazard_mutations.md]
 
-A deletion whose output differs under at least one schedule must be reported by the checks of the unperturbed run as an error or
-a warning; for the rest silence will do, and so will a finding with the verdict "possible". The exit status is 1 if a deletion
-that shows went unreported, or if a kernel was not right to begin with.
+Every line with such calls is deleted, one at a time; then the lines that set, wait for or lock the same flags, together: half of
+a pair makes a kernel hang, the whole pair makes it race. A deletion whose output differs under at least one schedule must be
+reported by the checks of the unperturbed run as an error or a warning; for the rest silence will do, and so will a finding with
+the verdict "possible". The exit status is 1 if a deletion that shows went unreported, or if a kernel was not right to begin with.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from aicore_sim.errors import AiCoreError, ConfigError, DeadlockError
 from aicore_sim.hazards.model import NOTE, Hazard
 from aicore_sim.launch import Options
 from aicore_sim.scenario import Scenario, load_scenario, scenario_names
-from aicore_sim.schedules import Trials, explore, sync_lines
+from aicore_sim.schedules import SyncLine, Trials, explore, sync_groups
 
 KERNELS: tuple[tuple[str, str, str], ...] = (
     ("add", "atlas_350", "rows=2 cols=1024 tile=256 blocks=1"),
@@ -48,15 +49,18 @@ KERNELS: tuple[tuple[str, str, str], ...] = (
 """(scenario, card, parameters) of right kernels; scenarios that are not there are passed over."""
 
 
+FEW = 20
+"""Where so many schedules all end in a deadlock, no more are run."""
+
+
 @dataclass(frozen=True)
 class Mutant:
-    """A deleted call: `share` of the schedules that differ, `deadlocks` among them, kinds and verdicts that the unperturbed
+    """Deleted calls: `share` of the `tried` schedules that differ, `deadlocks` among them, kinds and verdicts that the unperturbed
     run reports as errors or warnings ("deadlock" where it does not come to an end), and what shows it with the least delay."""
 
     kernel: str
-    file: str
-    line: int
-    call: str
+    lines: tuple[SyncLine, ...]
+    tried: int
     share: float
     deadlocks: int
     reported: tuple[str, ...]
@@ -68,16 +72,18 @@ class Mutant:
         return self.share > 0 and not self.reported
 
     def row(self) -> str:
-        file = self.file.rsplit("/", 1)[-1]
+        where = ", ".join(f"{file.rsplit('/', 1)[-1]}:{line}" for file, line, _ in self.lines)
+        calls = ", ".join(dict.fromkeys(call for _, _, call in self.lines))
         said = ", ".join(self.reported) or ("**nothing**" if self.missed else "-")
-        cells = (self.kernel, f"{file}:{self.line}", self.call, f"{self.share:.1%}", str(self.deadlocks), said, self.smallest)
+        cells = (self.kernel, where, calls, str(self.tried), f"{self.share:.1%}", str(self.deadlocks), said, self.smallest)
         return "| " + " | ".join(cells) + " |"
 
 
 def mutate(
     scenario: Scenario, parameters: Any, card: Card, schedules: int, *, seed: int = 0, processes: int = 1, name: str = ""
 ) -> list[Mutant]:
-    """Delete each call that only orders, one at a time, and compare under `schedules` schedules with the kernel as it is.
+    """Delete each line that only orders, then each group of them that belongs together, and compare under `schedules` schedules
+    with the kernel as it is.
 
     Raises ConfigError if the kernel as it is does not give one and the same output under a tenth of them.
     """
@@ -86,12 +92,17 @@ def mutate(
         raise ConfigError(f"{name or scenario.name} is not right to begin with: {right.smallest}", field="scenario",
                           value=scenario.name, card=card.name)  # fmt: skip
     found = []
-    for file, line, call in sync_lines(scenario, parameters, card):
-        options = Options(dropped=frozenset({(file, line)}))
-        result = explore(scenario, parameters, card, schedules, seed, options, reference=right.reference, processes=processes)
-        smallest = "always" if result.differing == result.tried else str(result.smallest or "")
-        found.append(Mutant(name or scenario.name, file, line, call, result.share, result.deadlocks,
-                            _reported(Trials(scenario, parameters, card, options)), smallest))  # fmt: skip
+    groups = sync_groups(scenario, parameters, card)
+    deletions = sorted((line,) for group in groups for line in group) + [group for group in groups if len(group) > 1]
+    for lines in deletions:
+        options = Options(dropped=frozenset((file, number) for file, number, _ in lines))
+        few = min(FEW, schedules)
+        result = explore(scenario, parameters, card, few, seed, options, reference=right.reference, minimise=False)
+        if result.deadlocks < few:
+            result = explore(scenario, parameters, card, schedules, seed, options, reference=right.reference,
+                             processes=processes)  # fmt: skip
+        found.append(Mutant(name or scenario.name, lines, result.tried, result.share, result.deadlocks,
+                            _reported(Trials(scenario, parameters, card, options)), str(result.smallest or "")))  # fmt: skip
     return found
 
 
@@ -113,13 +124,14 @@ def _reported(trials: Trials) -> tuple[str, ...]:
 HEADER = """# Deleted synchronisation
 
 Written by `python -m tests.mutation.hazards`. Each synchronisation or cache call of a right kernel was deleted, alone, and the
-kernel run under {n} schedules with perturbed timing (seed {seed}). `differ` is the share of them whose output is not that of the
+kernel run under {n} schedules with perturbed timing (seed {seed}; {few} where these all hang). Then the lines that belong to the
+same flags were deleted together. `differ` is the share of them whose output is not that of the
 right kernel; `reported` what the checks say of the unperturbed run; `smallest` the least delay found that shows it.
 
 {summary}
 
-| kernel | line | call | differ | deadlocks | reported | smallest |
-|---|---|---|---|---|---|---|
+| kernel | lines | calls | schedules | differ | deadlocks | reported | smallest |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -133,7 +145,7 @@ def report(mutants: Sequence[Mutant], n: int, seed: int) -> str:
         f"{len(mutants)} deletions in {len({m.kernel for m in mutants})} kernels; {len(shown)} show in at least one schedule, "
         f"{rate:.0%} of those are reported. Of the other {len(mutants) - len(shown)}, {quiet} are reported all the same."
     )
-    return HEADER.format(n=n, seed=seed, summary=summary) + "\n".join(m.row() for m in mutants) + "\n"
+    return HEADER.format(n=n, seed=seed, few=FEW, summary=summary) + "\n".join(m.row() for m in mutants) + "\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
