@@ -1,0 +1,114 @@
+"""The fixes that findings name: calls to add to a kernel, in words and in the form that `check --fix` applies.
+
+Every function returns (words, insertions), the `fix` and the `insert` of a `Hazard`. Code is written with the prefix
+`asc.`; whoever applies it puts the name that the file has for the package (`hazards/patch.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+
+from aicore_sim.cards import Card
+from aicore_sim.hazards.model import Insertion
+from aicore_sim.instructions.base import Pipe
+from aicore_sim.kernel.enums import HardEvent
+
+Fix = tuple[str, tuple[Insertion, ...]]
+"""What to do in words, and as insertions."""
+NO_FIX: Fix = ("", ())
+_ACCESSES = ("get_value", "set_value")
+
+
+def core_kind(core: str) -> str:
+    """"aic", "aiv" or "core" (coupled) of a core's label in the trace, as "core0.aiv1"."""
+    return core.partition(".")[2][:3] or "core"
+
+
+def statement(code: str, file: str, line: int, *, after: bool = False) -> Fix:
+    """Add one statement right before a line of the kernel, or right behind the statement that is there."""
+    return statements((code,), file, line, after=after)
+
+
+def statements(codes: tuple[str, ...], file: str, line: int, *, after: bool = False) -> Fix:
+    """Add statements, in this order, at one place."""
+    words = "; ".join(codes)
+    where = "behind" if after else "before"
+    return f"add {words} {where} line {line}", tuple(Insertion(file, line, code, after) for code in codes)
+
+
+def barrier(pipe: Pipe | None, file: str, line: int) -> Fix:
+    """A barrier of one pipe before the line; None: of all pipes (PIPE_ALL). The scalar unit needs none by itself."""
+    if pipe is Pipe.S:
+        return NO_FIX
+    return statement(f"asc.pipe_barrier(asc.PipeID.PIPE_{'ALL' if pipe is None else pipe.name})", file, line)
+
+
+def flag_pair(
+    source: Pipe, destination: Pipe, event_id: int | None, file: str, line: int, *, card: Card | None = None, kind: str = ""
+) -> Fix:  # fmt: skip
+    """Hold `destination` until everything that `source` was given before the line is complete: set and wait right before it.
+
+    `event_id` is one that is free there, None if there is none: then a barrier of all pipes, as one pipe cannot wait for
+    another without an id. Inside one pipe a barrier of it. With `card` and the core's `kind` (`core_kind`), pairs without
+    an event on that core get TQueSync, which is not filtered (spec api_semantics.md 11.3, 20.4).
+    """
+    if source is destination:
+        return barrier(source, file, line)
+    if event_id is None:
+        return barrier(None, file, line)
+    name = f"{source.name}_{destination.name}"
+    if _has_event(name, card, kind):
+        event = f"asc.HardEvent.{name}, {event_id}"
+        return statements((f"asc.set_flag({event})", f"asc.wait_flag({event})"), file, line)
+    pair = f"asc.TQueSync(asc.PipeID.PIPE_{source.name}, asc.PipeID.PIPE_{destination.name})"
+    return statements((f"{pair}.set_flag({event_id})", f"{pair}.wait_flag({event_id})"), file, line)
+
+
+def _has_event(name: str, card: Card | None, kind: str) -> bool:
+    """True if SetFlag and WaitFlag of the pair do something there; without a card, if the event exists at all."""
+    if name not in HardEvent.__members__:
+        return False
+    if card is None:
+        return True
+    kinds = (kind,) if kind in ("aic", "aiv") and not card.coupled else ("aic", "aiv")
+    return any(name in card.names(f"sync.pairs.{one}") for one in kinds)
+
+
+def invalidate_nddma(file: str, line: int) -> Fix:
+    """NdDmaDci before an NDDMA read (spec coherence.md 6)."""
+    return statement("asc.nd_dma_dci()", file, line)
+
+
+def clean_line(file: str, line: int, *, after: bool, barrier: bool = False) -> Fix:
+    """Clean and invalidate the line of the scalar access that stands on `line`, behind a store (`after`) or before a load.
+
+    With `barrier` a DataSyncBarrier follows, so that what waits for the scalar unit finds the bytes in GM. The tensor is
+    taken from the source, as in `flags.set_value(i, 1)`; NO_FIX where no such access can be read there.
+    """
+    place = scalar_operand(file, line)
+    if place is None:
+        return NO_FIX
+    codes = [f"asc.data_cache_clean_and_invalid(asc.CacheLine.SINGLE_CACHE_LINE, {place})"]
+    codes += ["asc.data_sync_barrier(asc.MemDsbT.DDR)"] if barrier else []
+    return statements(tuple(codes), file, line, after=after)
+
+
+def scalar_operand(file: str, line: int) -> str | None:
+    """The place that the GetValue or SetValue on this line reads or writes, as source: "flags[i]"; None if there is not
+    exactly one."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return None
+    found = {_operand(node) for node in ast.walk(tree)
+             if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno)}  # fmt: skip
+    found.discard(None)
+    return found.pop() if len(found) == 1 else None
+
+
+def _operand(call: ast.Call) -> str | None:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _ACCESSES:
+        return None
+    given = [*call.args, *(word.value for word in call.keywords if word.arg == "offset")]
+    return f"{ast.unparse(call.func.value)}[{ast.unparse(given[0])}]" if given else None
