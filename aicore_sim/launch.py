@@ -212,7 +212,8 @@ def _run_once(
                       slack_is_warning=options.slack_is_warning, strict=options.strict)  # fmt: skip
     bound, outputs = _place_arguments(function, args, kwargs, gm, options.data)
     kind = "core" if card.coupled else kernel_kind(function.fn, function.kernel_type)
-    machine = Machine(card, session, data=options.data, contention=options.contention, outcomes=outcomes)
+    machine = Machine(card, session, data=options.data, contention=options.contention,
+                      checks=options.checks and not isinstance(outcomes, Recorded), outcomes=outcomes)  # fmt: skip
     if options.progress is not None:
         _watch(machine, options.progress)
     _queue_blocks(machine, session, kind, blocks, function.kernel_type, lambda: function.body(**jit.for_block(bound)))

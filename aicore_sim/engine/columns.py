@@ -11,6 +11,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from aicore_sim.engine.audit import AuditLog
 from aicore_sim.instructions.base import Op
 
 FLAG_IDS = 64
@@ -111,6 +112,8 @@ class Columns:
     clock_mhz: float
     counters: dict[str, int] = field(default_factory=dict)
     """Cache counters: l2_hit_bytes, l2_miss_bytes, l2_evicted_bytes, nddma_hit, nddma_miss, nddma_stale_hit, dcache_hit ..."""
+    audit: AuditLog | None = None
+    """What the checks need besides the rows; None in a run without checks."""
 
     def __len__(self) -> int:
         return int(self.core.size)

@@ -12,6 +12,7 @@ import numpy as np
 import simpy
 
 from aicore_sim.cards import Card
+from aicore_sim.engine.audit import Audit
 from aicore_sim.engine.columns import FLAG_IDS, Cause, Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.deadlock import explain
@@ -26,6 +27,7 @@ from aicore_sim.errors import AiCoreError
 from aicore_sim.instructions.base import TICKS_PER_CYCLE, Op, Pipe
 from aicore_sim.kernel.context import Recorder, Session
 from aicore_sim.kernel.program import Entry, Kind
+from aicore_sim.memory import Buffer
 from aicore_sim.timing import Timing, ticks
 
 GM_WORDS = 9
@@ -40,14 +42,16 @@ class Machine:
     """
 
     def __init__(
-        self, card: Card, session: Session, *, data: bool, contention: bool, outcomes: Outcomes | None = None
-    ) -> None:
+        self, card: Card, session: Session, *, data: bool, contention: bool, checks: bool = True,
+        outcomes: Outcomes | None = None,
+    ) -> None:  # fmt: skip
         self.card = card
         self.session = session
         self.data = data
         self.outcomes = outcomes
         self.env = simpy.Environment()
         self.timing = Timing(card)
+        self.audit = Audit() if checks else None
         self.rows: array[int] = array("q")
         self.gm_rows: array[int] = array("q")
         self.ops: list[Op] = []
@@ -189,6 +193,8 @@ class Machine:
             core.index << CORE_SHIFT | entry.kind << KIND_SHIFT | int(Cause.ISSUE) << WHY_SHIFT,
             index, code, entry.line, start, start, end, end, 0,
         ))  # fmt: skip
+        if self.audit is not None:
+            self.audit.sync_row(entry)
 
     # ---- the run ----------------------------------------------------------------------------------------------------
     def run(self) -> Columns:
@@ -206,6 +212,9 @@ class Machine:
             raise explain(self)
         self.settle(None)
         return self._columns()
+
+    def _buffers(self) -> list[Buffer]:
+        return [*self.session.gm.allocations, *(buffer for core in self.cores for buffer in core.buffers.values())]
 
     def _columns(self) -> Columns:
         rows = np.frombuffer(self.rows, np.int64).reshape(-1, WORDS)
@@ -236,4 +245,5 @@ class Machine:
             core_end=core_end, length=length,
             cores=tuple(core.info for core in self.cores), ops=tuple(self.ops), lines=tuple(self.session.lines),
             clock_mhz=self.card.clock_mhz, counters=counters,
+            audit=None if self.audit is None else self.audit.finish(self.session, self._buffers()),
         )  # fmt: skip

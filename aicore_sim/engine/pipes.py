@@ -99,7 +99,7 @@ class PipeUnit:
         core, queue, released = self.core, self.queue, self.released
         env, machine = core.env, core.machine
         keep, pack = machine.rows.frombytes, ROW.pack
-        timing, price, data = machine.timing, machine.price, machine.data
+        timing, price, data, audit = machine.timing, machine.price, machine.data, machine.audit
         set_cost, wait_cost, barrier_cost = timing.set_flag, timing.wait_flag, timing.barrier
         flags, flag_of = core.flags, core.flag
         kind_exec, kind_set, kind_wait, kind_barrier = Kind.EXEC, Kind.SET_FLAG, Kind.WAIT_FLAG, Kind.BARRIER
@@ -210,6 +210,13 @@ class PipeUnit:
                 fresh = True
                 word, end = words[kind], t
             keep(pack(word | entry.why << WHY_SHIFT, index, arg, entry.line, issue, start, t, end, waited))
+            if audit is not None:
+                if kind is kind_exec:
+                    audit.row(entry)
+                elif kind < 4:
+                    audit.mark(entry.seq)
+                else:
+                    audit.sync_row(entry)
             released.append(t)
             if self.scalar_sleeper is not None:
                 self.t = t

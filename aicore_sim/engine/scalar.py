@@ -33,6 +33,8 @@ class ScalarUnit:
         self.began = -1
         """Tick at which the core was started; -1 before that."""
         self.issued = 0
+        self.seq = 0
+        """Number of the next entry of this core in program order; the end of a block takes one too."""
         self.blocked: tuple[str, Any] | None = None
         self.current: Entry | None = None
         self.finished = False
@@ -63,6 +65,9 @@ class ScalarUnit:
             # Even where no time has passed: every core gets its first block before one of them asks for a second.
             yield core.env.timeout(max(self.t - int(core.env.now), 0))
             core.end_of_kernel()
+            if core.machine.audit is not None:
+                core.machine.audit.block_over(core.index, core.block, self.seq, core.machine.rows_so_far())
+            self.seq += 1
         self.finished = True
 
     def _program(self, recorder: Recorder) -> Process:
@@ -79,9 +84,11 @@ class ScalarUnit:
             if not entries:
                 return
             self.issued += len(entries)
-            t, stall, stall_until = self.t, self._stall, self._stall_until
+            t, stall, stall_until, seq = self.t, self._stall, self._stall_until, self.seq
             for entry in entries:
                 t += issue_cost
+                entry.seq = seq
+                seq += 1
                 kind = entry.kind
                 unit = units[entry.pipe]
                 if unit is not None and (kind is kind_exec or kind is kind_wait or kind is kind_set or kind < 8):
@@ -116,6 +123,7 @@ class ScalarUnit:
                     self.current = None
                     t, stall, stall_until = self.t, self._stall, self._stall_until
             ticks[9] += issue_cost * len(entries)
+            self.seq = seq
             self.t, self._stall, self._stall_until = t, stall, stall_until
 
     def _note_mutex(self, entry: Entry, kind: int) -> None:

@@ -34,11 +34,13 @@ class Entry:
     `bufs` and `offs` are the operands (destination first) as buffers and byte offsets; `line` indexes the session's
     table of kernel source lines. `arg` depends on the kind: (event code, id) for flags, (flag id, mode) for cross-core
     flags, the id for Mutex. `l2` is the L2 hint of the GM operand. The scalar unit
-    sets `issue`, the tick at which the entry is in its queue, and `why`, the Cause that kept it from issuing earlier.
+    sets `issue`, the tick at which the entry is in its queue, `why`, the Cause that kept it from issuing earlier, and `seq`, its
+    number among the entries of its core in program order.
     """
 
-    __slots__ = ("arg", "bufs", "issue", "kind", "l2", "line", "offs", "op", "pipe", "why")
+    __slots__ = ("arg", "bufs", "issue", "kind", "l2", "line", "offs", "op", "pipe", "seq", "why")
     issue: int
+    seq: int
     why: int
 
     def __init__(
