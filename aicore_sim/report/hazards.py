@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from aicore_sim.hazards.model import ERROR, NOTE, POSSIBLE, WARNING, Hazard, Insertion, Party
@@ -18,7 +17,7 @@ MOST_BLOCKS = 20
 STYLES = {ERROR: "bold red", WARNING: "bold yellow", NOTE: "bold cyan"}
 TEXT_WIDTH = 120
 """Columns of a report as plain text."""
-_LABEL = 10
+_LABEL = 11
 
 
 def print_hazards(hazards: Sequence[Hazard], console: Console, most: int | None = MOST_BLOCKS) -> None:
@@ -26,7 +25,8 @@ def print_hazards(hazards: Sequence[Hazard], console: Console, most: int | None 
     shown = hazards if most is None else hazards[:most]
     for hazard in shown:
         console.print(_headline(hazard))
-        console.print(_block(hazard))
+        for line in _lines(hazard, console):
+            console.print(line)
     if len(shown) < len(hazards):
         console.print(Text(f"and {len(hazards) - len(shown):,} more: {tally(hazards[len(shown) :])}", style="bold"))
 
@@ -35,7 +35,7 @@ def as_text(hazards: Sequence[Hazard], width: int = TEXT_WIDTH) -> str:
     """All of them as plain text."""
     out = io.StringIO()
     print_hazards(hazards, Console(file=out, width=width, force_terminal=False, color_system=None, highlight=False), None)
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return out.getvalue()
 
 
 def tally(hazards: Iterable[Hazard]) -> str:
@@ -49,7 +49,7 @@ def tally(hazards: Iterable[Hazard]) -> str:
 def one_line(hazard: Hazard) -> str:
     """What, where, with whom and how often, for a summary."""
     verdict = f" ({hazard.verdict})" if hazard.severity != NOTE else ""
-    text = f"{hazard.severity} {hazard.kind}{verdict}: {_who(hazard.at)} at {_place(hazard.at)}"
+    text = f"{hazard.severity} {hazard.kind}{verdict}: {f'{_who(hazard.at)} at '.lstrip()}{_place(hazard.at)}"
     if hazard.other is not None:
         text += f" with {_who(hazard.other)} at {_place(hazard.other)}"
     where = _memory(hazard)
@@ -81,13 +81,15 @@ def _headline(hazard: Hazard) -> Text:
     return text
 
 
-def _block(hazard: Hazard) -> Table:
-    table = Table.grid(padding=(0, 1), pad_edge=False)
-    table.add_column(width=_LABEL, no_wrap=True, justify="left")
-    table.add_column(overflow="fold")
+def _lines(hazard: Hazard, console: Console) -> Iterator[Text]:
+    """The block as wide as the console at most; a line of source is cut, all else goes on in the next line."""
+    width = max(console.width - _LABEL, _LABEL)
     for label, text in _rows(hazard):
-        table.add_row(Text(f"  {label}", style="dim"), text)
-    return table
+        if text.no_wrap:
+            text.truncate(width, overflow="ellipsis")
+        for number, part in enumerate(text.wrap(console, width, overflow="fold")):
+            part.rstrip()
+            yield Text.assemble((f"  {label if number == 0 else ''}".ljust(_LABEL), "dim"), part)
 
 
 def _rows(hazard: Hazard) -> Iterator[tuple[str, Text]]:
@@ -111,7 +113,8 @@ def _rows(hazard: Hazard) -> Iterator[tuple[str, Text]]:
 
 
 def _party(label: str, party: Party, in_loop: bool) -> Iterator[tuple[str, Text]]:
-    text = Text.assemble((_who(party), "bold"), f" at {_place(party)}")
+    who = _who(party)
+    text = Text.assemble((who, "bold"), f"{' at ' if who else ''}{_place(party)}")
     if in_loop or party.iteration:
         text.append(f", iteration {party.iteration:,}")
     yield label, text.append(f", {party.time_us:,.3f} us", "dim")
@@ -137,7 +140,7 @@ def _source(text: str, style: str = "dim") -> Text:
 
 
 def _who(party: Party) -> str:
-    return " ".join(word for word in (party.core, party.pipe, party.api) if word)
+    return " ".join(word for word in (party.core, party.pipe, party.api) if word)  # none is known of some deadlocks
 
 
 def _place(party: Party) -> str:
