@@ -96,7 +96,7 @@ def check_command(
       aicore-sim check my_kernel.py --fix
       aicore-sim check my_kernel.py n=4096 --fix-out fixed.py
       aicore-sim check add --card atlas_a2 --schedules 200 --seed 1
-      aicore-sim check add --override nddma.cache_line=256 --json
+      aicore-sim check add --override nddma.line=256 --json
     """
     set_up_logging(quiet, verbose)
     chosen = chosen_cards(card, override, quirks, wrap)
