@@ -21,6 +21,8 @@ from aicore_sim.engine.core import Core
 from aicore_sim.engine.machine import Machine
 from aicore_sim.engine.outcomes import Outcomes, Recorded, Replay
 from aicore_sim.errors import AiCoreError, CapacityError, ParameterError
+from aicore_sim.hazards import find_hazards
+from aicore_sim.hazards.model import Hazards
 from aicore_sim.instructions.base import TICKS_PER_CYCLE
 from aicore_sim.kernel import framework, jit
 from aicore_sim.kernel.arguments import GmSpec, as_numpy, is_array
@@ -56,8 +58,7 @@ class Run:
 
     `time_us` is the task duration, launch included; `core_time_us` the mean over the cores that took part. `warnings`
     are (text, file, line, count). `correct`, `metrics`, `measured`, `against_msprof` and `files` are filled in by whoever knows the
-    scenario. `hazards` is a list of findings; this version finds none by itself. `contention` is there for runs without
-    contention only; everything else is then of the run without it.
+    scenario. `contention` is there for runs without contention only; everything else is then of the run without it.
     """
 
     card: Card
@@ -67,7 +68,6 @@ class Run:
     wall_s: float
     engine_s: float
     warnings: list[tuple[str, str, int, int]] = field(default_factory=list)
-    hazards: list[Any] = field(default_factory=list)
     correct: bool | None = None
     metrics: dict[str, Any] = field(default_factory=dict)
     measured: list[dict[str, Any]] = field(default_factory=list)
@@ -79,6 +79,11 @@ class Run:
     def trace(self) -> Trace:
         """The table of executed instructions and everything derived from it."""
         return Trace(self.columns)
+
+    @cached_property
+    def hazards(self) -> Hazards:
+        """What the checks find: races, stale caches, undefined reads, broken synchronisation. Worked out when first asked for."""
+        return find_hazards(self.columns, self.card)
 
     @cached_property
     def lower_bound(self) -> Bound:

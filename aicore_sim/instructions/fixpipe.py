@@ -217,6 +217,16 @@ class FixpipeEffect:
         for piece in pieces:
             self._move(bufs, offs, piece)
 
+    def written_runs(self, operand: int) -> NDArray[np.int64]:
+        """Contiguous runs that a destination operand gets, columns as `Transfer.dst_runs`."""
+        found = []
+        for move in self._moves:
+            if move.operand == operand:
+                runs = layout.footprint(move.plan).dst_runs.copy()
+                runs[:, 0] += move.dst
+                found.append(runs)
+        return np.concatenate(found)
+
     def _cut(self, first: int, last: int, of: int) -> Iterator[Piece]:
         total = sum(move.units for move in self._moves)
         lo, hi = total * first // of, total * last // of

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import aicore_sim as asc
+from aicore_sim.engine.audit import AuditLog
 from aicore_sim.engine.columns import Cause, Columns
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.program import Kind

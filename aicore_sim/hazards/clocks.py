@@ -1,0 +1,271 @@
+"""Vector clocks over the events of a run, and the bytes they meet at (numba).
+
+A clock says, for every thread, how many of its events are known to be complete. An event of thread b comes after event
+number i of thread a if b's clock has reached i for a when it starts. A clock is joined along the edges (edges.py); an
+instruction of a pipe counts as complete for its own pipe only behind a barrier or a round trip of flags.
+
+Bytes are cut where any access begins or ends ("segments"), so that each holds one last writer and one list of readers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Small = NDArray[np.int32]
+Bits = NDArray[np.uint8]
+
+RAW, WAR, WAW = 0, 1, 2
+# Attributes of an event that the hardware's own order depends on.
+SCALAR, BARRIER, SYNCED, IS_V, IS_M, TEN_BLOCKS = 1, 2, 4, 8, 16, 32
+NONE = -1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _ordered_by_hardware(a: int, b: int, thread: Small, core: Small, attr: Bits, unit_flag: Bits, atomic: Small, v_after_v: bool,
+                         kind: int) -> bool:  # fmt: skip
+    """Whether events a and b, a first, keep their order without any call (`engine.landing.hardware_order`, spec 17 to 19).
+
+    Inside a pipe a read comes before a later write: reads are taken while the instruction holds the pipe.
+    """
+    if core[a] != core[b]:
+        return bool(kind == WAW and atomic[a] != 0 and atomic[a] == atomic[b])
+    if attr[a] & SCALAR and attr[b] & SCALAR:
+        return True
+    if thread[a] == thread[b]:
+        if kind == WAR:
+            return True
+        if attr[a] & IS_V:
+            return v_after_v
+        if attr[a] & IS_M:
+            return bool((unit_flag[a] == 3 and unit_flag[b] >= 2) or attr[a] & TEN_BLOCKS)
+        return bool(kind == WAW and atomic[a] != 0 and atomic[a] == atomic[b])
+    return bool(unit_flag[a] >= 2 and unit_flag[b] >= 2)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _note(
+    found: Ints, count: int, known: Small, key: int, one: int, two: int, kind: int, segment: int, nbytes: int, seen: bool
+) -> tuple[Ints, int]:
+    """Count a race; the first one of its `key` gets a row of (one, two, kind, segment, bytes, count, observed, last)."""
+    at = known[key]
+    if at == NONE:
+        if count == found.shape[0]:
+            more = np.zeros((count * 2, 8), np.int64)
+            more[:count] = found
+            found = more
+        at = known[key] = count
+        found[at, 0], found[at, 1], found[at, 2], found[at, 3], found[at, 7] = one, two, kind, segment, NONE
+        count += 1
+    if found[at, 0] == one and found[at, 1] == two:
+        found[at, 4] += nbytes
+    if found[at, 7] != two:
+        found[at, 7] = two
+        found[at, 5] += 1
+    if seen:
+        found[at, 6] = 1
+    return found, count
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _link(nodes: Small, used: int, spare: int, event: int, behind: int) -> tuple[Small, int, int, int]:
+    """Put `event` in front of the list `behind`; rows of `nodes` are (event, next). Returns (nodes, used, spare, its node)."""
+    if spare != NONE:
+        node = spare
+        spare = nodes[node, 1]
+    else:
+        if used == nodes.shape[0]:
+            more = np.zeros((2 * used, 2), np.int32)
+            more[:used] = nodes
+            nodes = more
+        node = used
+        used += 1
+    nodes[node, 0], nodes[node, 1] = event, behind
+    return nodes, used, spare, node
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _drop(nodes: Small, spare: int, head: int) -> int:
+    """Give a whole list back; returns the new list of spare nodes."""
+    while head != NONE:
+        following = nodes[head, 1]
+        nodes[head, 1] = spare
+        spare = head
+        head = following
+    return spare
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _seen(kind: int, one: int, two: int, start: Ints, free: Ints, end: Ints) -> bool:
+    """Whether, in this run, `two` was served or landed before `one` was done with the bytes."""
+    landing = start[two] + end[two] - free[two]
+    if kind == RAW:
+        return bool(start[two] < end[one])
+    if kind == WAR:
+        return bool(landing < free[one])
+    return bool(end[two] < end[one] or landing < end[one])
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def walk(
+    thread: Small, clock_of: Small, loose_of: Small, core: Small, attr: Bits, unit_flag: Bits, atomic: Small, seq: Ints,
+    edge_first: Ints, edge_source: Ints, refs: Small, keep: Small, kept: int, threads: int, v_after_v: bool,
+    acc_first: Ints, acc_place: Small, acc_write: Bits, place_first: Ints, seg_lo: Small, seg_hi: Small, seg_bytes: Ints,
+    seg_lasting: Bits, site: Small, sites: int, start: Ints, free: Ints, end: Ints,
+) -> tuple[Small, Small, Ints]:  # fmt: skip
+    """Go through all events once. Arrays are over positions unless named otherwise.
+
+    `thread` numbers an event, `clock_of` is the thread whose clock it goes by, `loose_of` that core's thread of loose
+    accesses. Edges are grouped by target; `refs` counts how often an event is a source. `keep` numbers the `kept` events whose
+    clock is wanted. Accesses are grouped by event, reads first; a place is a list of segment ranges [lo, hi). A write over a
+    write counts when somebody reads the bytes, at once where they are lasting (GM). `site` stands for the source line and pipe.
+
+    Returns (number of every event in its thread, clocks of the kept events at their start, findings: rows of first event,
+    second event, kind, segment, bytes, count, observed).
+    """
+    count = thread.size
+    current = np.zeros((threads, threads), np.int32)
+    number = np.zeros(threads, np.int32)
+    index = np.zeros(count, np.int32)
+    clocks = np.zeros((kept, threads), np.int32)
+    slot_of = np.full(count, NONE, np.int32)
+    slots = np.zeros((64, threads), np.int32)
+    unused = np.arange(64).astype(np.int32)
+    left = 64
+
+    segments = seg_bytes.size
+    writer = np.full(segments, NONE, np.int32)
+    older = np.full(segments, NONE, np.int32)
+    reader = np.full(segments, NONE, np.int32)
+    atoms = np.full(segments, NONE, np.int32)
+    clash = np.full(segments, NONE, np.int32)
+    nodes = np.zeros((1024, 2), np.int32)
+    used = 0
+    spare = NONE
+
+    known = np.full(sites * sites * 3 + 1, NONE, np.int32)
+    found = np.zeros((256, 8), np.int64)
+    findings = 0
+
+    for p in range(count):
+        mine = clock_of[p]
+        clock = current[mine]
+        for e in range(edge_first[p], edge_first[p + 1]):
+            source = edge_source[e]
+            s = slot_of[source]
+            if s != NONE:
+                other = slots[s]
+                for k in range(threads):
+                    if other[k] > clock[k]:
+                        clock[k] = other[k]
+                refs[source] -= 1
+                if refs[source] == 0:
+                    unused[left] = s
+                    left += 1
+                    slot_of[source] = NONE
+        own = thread[p]
+        flags = attr[p]
+        if flags & BARRIER:
+            clock[own] = number[own]
+        if keep[p] != NONE:
+            clocks[keep[p]] = clock
+
+        for a in range(acc_first[p], acc_first[p + 1]):
+            writes = acc_write[a] != 0
+            place = acc_place[a]
+            for r in range(place_first[place], place_first[place + 1]):
+                for g in range(seg_lo[r], seg_hi[r]):
+                    last = writer[g]
+                    for which in range(3):
+                        # 0: against the last writer; 1: against readers (of a write); 2: atomic writers before the last.
+                        if which == 1 and not writes:
+                            continue
+                        chain = reader[g] if which == 1 else atoms[g] if which == 2 else NONE
+                        first_time = which == 0
+                        while (first_time and last != NONE) or chain != NONE:
+                            before = last if first_time else nodes[chain, 0]
+                            if not first_time:
+                                chain = nodes[chain, 1]
+                            first_time = False
+                            if before == p:
+                                continue
+                            if core[before] == core[p] and attr[before] & SCALAR and flags & SCALAR:
+                                continue
+                            if clock[thread[before]] >= index[before]:
+                                continue
+                            one, two = before, p
+                            one_writes, two_writes = which != 1, writes
+                            if core[one] == core[two]:
+                                if seq[one] > seq[two]:
+                                    one, two = two, one
+                                    one_writes, two_writes = two_writes, one_writes
+                            elif one_writes != two_writes:
+                                # Between cores: overwriting what had been handed over, or reading before it was.
+                                if one_writes:
+                                    past = older[g]
+                                    if past != NONE and clock[thread[past]] >= index[past]:
+                                        one, two = two, one
+                                        one_writes, two_writes = two_writes, one_writes
+                            kind = WAW if one_writes and two_writes else RAW if one_writes else WAR
+                            if _ordered_by_hardware(one, two, thread, core, attr, unit_flag, atomic, v_after_v, kind):
+                                continue
+                            if kind == WAW and not seg_lasting[g]:
+                                clash[g] = before
+                                continue
+                            key = (site[one] * sites + site[two]) * 3 + kind
+                            found, findings = _note(found, findings, known, key, one, two, kind, g, seg_bytes[g],
+                                                    _seen(kind, one, two, start, free, end))  # fmt: skip
+                    if writes:
+                        if atomic[p] != 0 and last != NONE and last != p and atomic[last] == atomic[p]:
+                            nodes, used, spare, atoms[g] = _link(nodes, used, spare, last, atoms[g])
+                        elif last != p:
+                            spare, atoms[g] = _drop(nodes, spare, atoms[g]), NONE
+                        spare, reader[g] = _drop(nodes, spare, reader[g]), NONE
+                        if last != p:
+                            if clash[g] != last:
+                                clash[g] = NONE
+                            older[g] = last
+                            writer[g] = p
+                        continue
+                    if clash[g] != NONE:
+                        # Somebody reads what two writes without order have left.
+                        one, two = clash[g], last
+                        if core[one] == core[two] and seq[one] > seq[two]:
+                            one, two = two, one
+                        key = (site[one] * sites + site[two]) * 3 + WAW
+                        found, findings = _note(found, findings, known, key, one, two, WAW, g, seg_bytes[g],
+                                                _seen(WAW, one, two, start, free, end))  # fmt: skip
+                        clash[g] = NONE
+                    node = reader[g]
+                    while node != NONE and thread[nodes[node, 0]] != own:
+                        node = nodes[node, 1]
+                    if node != NONE:
+                        nodes[node, 0] = p
+                    else:
+                        nodes, used, spare, reader[g] = _link(nodes, used, spare, p, reader[g])
+
+        number[own] += 1
+        index[p] = number[own]
+        if flags & SCALAR:
+            clock[mine] = number[mine]
+            if flags & SYNCED:
+                clock[loose_of[p]] = number[loose_of[p]]
+        if refs[p] > 0:
+            if left == 0:
+                size = slots.shape[0]
+                wider = np.zeros((2 * size, threads), np.int32)
+                wider[:size] = slots
+                slots = wider
+                unused = np.zeros(2 * size, np.int32)
+                for k in range(size):
+                    unused[k] = size + k
+                left = size
+            left -= 1
+            s = unused[left]
+            slot_of[p] = s
+            slots[s] = clock
+            if not flags & SCALAR:
+                slots[s, own] = number[own]
+    return index, clocks, found[:findings]

@@ -1,0 +1,95 @@
+"""Races: two instructions touch common bytes, one of them writes, and nothing orders them (spec coherence.md 7).
+
+`race-raw`: a read may come before the write it needs; `race-war`: a write may come before the read of what was there; `race-waw`:
+two writes may land in either order. Inside a core which of two came first is program order; between cores an overwrite of what had
+been handed over is told from a read of what had not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aicore_sim.engine.columns import FLAG_IDS
+from aicore_sim.hazards import clocks
+from aicore_sim.hazards.facts import Facts
+from aicore_sim.hazards.fixes import core_kind, flag_pair, statement
+from aicore_sim.hazards.model import ERROR, OBSERVED, POSSIBLE, Hazard, Insertion, Party
+from aicore_sim.hazards.order import Order, Race
+from aicore_sim.instructions.base import Pipe
+from aicore_sim.kernel.events import event_code
+from aicore_sim.kernel.program import Kind
+
+_KINDS = {clocks.RAW: "race-raw", clocks.WAR: "race-war", clocks.WAW: "race-waw"}
+_WORDS = {
+    clocks.RAW: "{two} may read {what} before {one} has written it",
+    clocks.WAR: "{two} may overwrite {what} while {one} still reads it",
+    clocks.WAW: "{one} and {two} both write {what}, in an order that nothing fixes",
+}
+
+
+RESERVED_ID = 6
+"""Event ids from here on are not free for a kernel (spec api_semantics.md 11.3)."""
+
+
+def find(facts: Facts, order: Order) -> list[Hazard]:
+    """One hazard for each pair of source lines."""
+    return [_hazard(facts, race) for race in order.races]
+
+
+def _hazard(facts: Facts, race: Race) -> Hazard:
+    one, two = facts.party(race.first), facts.party(race.second)
+    place = race.place
+    what = f"{place.label} bytes {race.address}..{race.address + race.bytes - 1}"
+    kind = _KINDS[race.kind]
+    detail = _WORDS[race.kind].format(one=_name(one), two=_name(two), what=what)
+    fix, insert = _fix(facts, race, one, two)
+    reads = race.kind == clocks.RAW
+    return Hazard(
+        kind, ERROR, OBSERVED if race.observed else POSSIBLE, two, detail, fix, place.label, race.address, race.bytes,
+        race.count, one, ordered=False, visible=True if reads else None, insert=insert,
+    )  # fmt: skip
+
+
+def _name(party: Party) -> str:
+    return f"{party.api} ({party.core} {party.pipe}, line {party.line})"
+
+
+def _fix(facts: Facts, race: Race, one: Party, two: Party) -> tuple[str, tuple[Insertion, ...]]:
+    """The call that orders the two, right before the later one."""
+    c = facts.columns
+    first, second = c.cores[int(facts.core[race.first])], c.cores[int(facts.core[race.second])]
+    if first is not second:
+        return _between_cores(facts, race, one, two)
+    source, destination = Pipe(int(facts.pipe[race.first])), Pipe(int(facts.pipe[race.second]))
+    if source is Pipe.S and race.place.kind == "GM":
+        return statement("asc.data_sync_barrier(asc.MemDsbT.DDR)", two.file, two.line)
+    ident = free_id(facts, race.second, source, destination)
+    return flag_pair(source, destination, ident, two.file, two.line, card=facts.card, kind=core_kind(two.core))
+
+
+def free_id(facts: Facts, row: int, source: Pipe, destination: Pipe) -> int | None:
+    """The lowest event id of a pair that nobody uses on cores of this kind, reserved ones left out; None if there is none."""
+    c = facts.columns
+    kind = c.cores[int(c.core[row])].kind
+    alike = np.array([info.kind == kind for info in c.cores])[facts.core]
+    flags = np.isin(facts.kind, [int(Kind.SET_FLAG), int(Kind.WAIT_FLAG)])
+    used = set(np.unique(c.arg[alike & flags]).tolist())
+    code = event_code(source, destination)
+    return next((ident for ident in range(RESERVED_ID) if code * FLAG_IDS + ident not in used), None)
+
+
+def _between_cores(facts: Facts, race: Race, one: Party, two: Party) -> tuple[str, tuple[Insertion, ...]]:
+    c = facts.columns
+    first, second = c.cores[int(facts.core[race.first])], c.cores[int(facts.core[race.second])]
+    if not facts.card.ids("sync.sync_all_ids"):
+        return "", ()
+    if first.kind == second.kind:
+        return statement("asc.sync_all()", two.file, two.line)
+    used = set(np.unique(c.arg[np.isin(facts.kind, [int(Kind.CROSS_SET), int(Kind.CROSS_WAIT)])]).tolist())
+    ident = next((i for i in facts.card.ids("sync.cross_core_ids") if i not in used), None)
+    if ident is None or first.group != second.group:
+        return statement("asc.sync_all(is_aiv_only=False)", two.file, two.line)
+    set_it = statement(f"asc.cross_core_set_flag({ident}, 2, asc.PipeID.PIPE_{one.pipe})", one.file, one.line, after=True)
+    pipe = f", asc.PipeID.PIPE_{two.pipe}" if facts.card.npu_arch == 3510 else ""
+    wait = statement(f"asc.cross_core_wait_flag({ident}, 2{pipe})", two.file, two.line)
+    return f"{set_it[0]}; {wait[0]}", (*set_it[1], *wait[1])
