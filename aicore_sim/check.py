@@ -5,23 +5,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from aicore_sim.cards import Card
-from aicore_sim.errors import AiCoreError, DeadlockError
+from aicore_sim.errors import DeadlockError
 from aicore_sim.hazards.model import ERROR, NOTE, OBSERVED, Hazard, Hazards, Insertion, Party
-from aicore_sim.hazards.patch import apply
+from aicore_sim.hazards.patch import Patched, apply
 from aicore_sim.launch import Options, Run
+from aicore_sim.report.hazards import shown_path
 from aicore_sim.scenario import Scenario, load_scenario
 
 ROUNDS = 3
 """How often fixes are put in and the kernel is run again: a fix may uncover what the fault before it hid."""
+
+MOST_ROWS = 2_000_000
+"""Fixes that are not needed are looked for if the runs that it takes execute no more than this together."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def check(target: Target) -> Checked:
         run, _ = target.scenario.run(target.card, target.parameters, target.options, target.blocks)
     except DeadlockError as error:
         return Checked(deadlock_hazards(error), False if target.options.data else None)
-    return Checked(Hazards(run.hazards), run.correct, run)
+    return Checked(run.hazards, run.correct, run)
 
 
 def deadlock_hazards(error: DeadlockError) -> Hazards:
@@ -88,13 +91,13 @@ def with_schedules(checked: Checked, target: Target, tries: int, seed: int) -> C
                     blocks=target.blocks)  # fmt: skip
     shown = {id(one.hazard): one.hold for one in found.confirmed}
     hazards = [_confirmed(one, shown[id(one)]) if id(one) in shown else one for one in checked.hazards]
-    return dataclasses.replace(checked, hazards=Hazards(hazards), schedules=found)
+    return replace(checked, hazards=Hazards(hazards), schedules=found)
 
 
 def _confirmed(hazard: Hazard, hold: Any) -> Hazard:
     words = (f"confirmed by a schedule: the output differs when {hold.pipe} of {hold.core} at line {hold.line} "
              f"{'completes' if hold.effect else 'begins'} {hold.cycles:,.0f} cycles later")  # fmt: skip
-    return dataclasses.replace(hazard, verdict=OBSERVED, detail=f"{hazard.detail}; {words}" if hazard.detail else words)
+    return replace(hazard, verdict=OBSERVED, detail=f"{hazard.detail}; {words}" if hazard.detail else words)
 
 
 # ---- fixes ----------------------------------------------------------------------------------------------------------
@@ -102,17 +105,18 @@ def _confirmed(hazard: Hazard, hold: Any) -> Hazard:
 class Repair:
     """A kernel with the fixes of its findings: the new source, the difference, and what checking it again found.
 
-    `after` is the last check, None if the patched program was refused (`error`). `elsewhere` are insertions into other files
-    and such that found no place; they are left to the reader.
+    `added` are the insertions, by the lines of the source as it was, `rounds` how often findings were mended. `after` is the
+    last check, None if the patched program was refused (`error`). `elsewhere` are insertions into other files and such that
+    found no place; they are left to the reader.
     """
 
     text: str
     diff: str
-    added: int
+    added: tuple[Insertion, ...]
     rounds: int
     after: Checked | None
     elsewhere: tuple[Insertion, ...] = ()
-    error: AiCoreError | None = None
+    error: Exception | None = None
 
     @property
     def clean(self) -> bool:
@@ -129,40 +133,93 @@ class Repair:
         return {"diff": self.diff, "clean": self.clean, "correct": self.correct}
 
 
+_Group = tuple[Insertion, ...]
+"""What mends one finding, by the lines of the source as it was."""
+
+
 def repair(target: Target, checked: Checked) -> Repair:
     """Put the fixes of `checked` into a copy of the scenario's file and check that; again while it helps, `ROUNDS` times.
 
-    The scenario's file is not changed. The copy has the same name in a temporary folder, so that it loads as the same
-    scenario.
+    When that is clean, fixes are taken out again, the last first, as long as it stays so: one missing call often shows in
+    several findings. The scenario's file is not changed. The copies have its name, in a temporary folder, so that they load
+    as the same scenario.
     """
-    original = _read(target.file)
-    text, added, elsewhere = original, 0, dict[Insertion, None]()
-    here, after = target, checked
-    error: AiCoreError | None = None
-    rounds = 0
     with tempfile.TemporaryDirectory(prefix="aicore-sim-fix-") as folder:
+        return _Workshop(target, Path(folder)).repair(checked)
+
+
+class _Workshop:
+    """The copies of one scenario's file."""
+
+    def __init__(self, target: Target, folder: Path) -> None:
+        self.target, self.folder = target, folder
+        self.source = _read(target.file)
+        self.copies = 0
+
+    def repair(self, checked: Checked) -> Repair:
+        groups: list[_Group] = []
+        elsewhere: dict[Insertion, None] = {}
+        patched, file, after, rounds = self.patch(groups), self.target.file, checked, 0
         while rounds < ROUNDS and not after.hazards.clean:
-            mine, others = _insertions(after.hazards, here.file)
-            patched = apply(text, mine)
-            elsewhere.update(dict.fromkeys([*others, *patched.skipped]))
-            if not patched.applied:
+            new = [group for hazard in after.hazards if (group := _group(hazard, file, patched.origin, elsewhere))]
+            if not set(new) - set(groups):
                 break
-            rounds += 1
-            text, added = patched.text, added + len(patched.applied)
+            groups = list(dict.fromkeys([*groups, *new]))
+            patched, rounds = self.patch(groups), rounds + 1
             try:
-                here = _patched(target, text, Path(folder, str(rounds)))
-                after = check(here)
-            except AiCoreError as refused:
-                error = refused
-                break
-    diff = dataclasses.replace(patched, text=text).diff(original, target.file) if added else ""
-    return Repair(text, diff, added, rounds, None if error else after, tuple(elsewhere), error)
+                file, after = self.check(patched.text)
+            except Exception as error:
+                # A call that does not fit where it was put may fail in any way that kernel code can.
+                return self.result(patched, rounds, None, elsewhere, error)
+        if rounds and after.hazards.clean:
+            patched, after = self.fewer(groups, patched, after)
+        return self.result(patched, rounds, after, elsewhere)
+
+    def fewer(self, groups: list[_Group], patched: Patched, after: Checked) -> tuple[Patched, Checked]:
+        """The same with as few of the groups as it takes to be clean and as right."""
+        size = len(groups) * (after.run.instructions if after.run is not None else 0)
+        for group in reversed(groups) if size <= MOST_ROWS else ():
+            fewer = [one for one in groups if one != group]
+            try:
+                tried = self.patch(fewer)
+                _, found = self.check(tried.text)
+            except Exception:
+                continue  # needed, if only for what it defines
+            if found.hazards.clean and found.correct is after.correct:
+                groups, patched, after = fewer, tried, found
+        return patched, after
+
+    def patch(self, groups: Iterable[_Group]) -> Patched:
+        return apply(self.source, [one for group in groups for one in group])
+
+    def check(self, text: str) -> tuple[str, Checked]:
+        """A new copy and what checking it finds."""
+        self.copies += 1
+        folder = self.folder / str(self.copies)
+        folder.mkdir()
+        file = folder / Path(self.target.file).name
+        write_source(file, text)
+        scenario = load_scenario(str(file))
+        given = {one.name: getattr(self.target.parameters, one.name) for one in fields(self.target.parameters)}
+        return str(file), check(replace(self.target, scenario=scenario, parameters=scenario.parameters(**given)))
+
+    def result(self, patched: Patched, rounds: int, after: Checked | None, elsewhere: Iterable[Insertion],
+               error: Exception | None = None) -> Repair:  # fmt: skip
+        diff = patched.diff(self.source, shown_path(self.target.file))
+        left = dict.fromkeys([*elsewhere, *patched.skipped])
+        return Repair(patched.text, diff, patched.applied, rounds, after, tuple(left), error)
 
 
-def _insertions(hazards: Sequence[Hazard], file: str) -> tuple[list[Insertion], list[Insertion]]:
-    """Those for `file`, and those for other files, of all findings but notes."""
-    found = [one for hazard in hazards if hazard.severity != NOTE for one in hazard.insert]
-    return [one for one in found if _same(one.file, file)], [one for one in found if not _same(one.file, file)]
+def _group(hazard: Hazard, file: str, origin: Sequence[int], elsewhere: dict[Insertion, None]) -> _Group:
+    """The insertions of a finding into `file`, by the lines of the source as it was, notes left out; those into other files
+    are added to `elsewhere`, those beside lines that are new go nowhere."""
+    mine = []
+    for one in hazard.insert if hazard.severity != NOTE else ():
+        if not _same(one.file, file):
+            elsewhere[one] = None
+        elif 0 < one.line <= len(origin) and origin[one.line - 1]:
+            mine.append(replace(one, file="", line=origin[one.line - 1]))
+    return tuple(mine)
 
 
 def _same(a: str, b: str) -> bool:
@@ -179,13 +236,3 @@ def write_source(file: Path, text: str) -> None:
     """The opposite of reading it: line ends stay as they are."""
     with file.open("w", encoding="utf-8", newline="") as stream:
         stream.write(text)
-
-
-def _patched(target: Target, text: str, folder: Path) -> Target:
-    """The same target with another source."""
-    folder.mkdir()
-    file = folder / Path(target.file).name
-    write_source(file, text)
-    scenario = load_scenario(str(file))
-    given = {one.name: getattr(target.parameters, one.name) for one in dataclasses.fields(target.parameters)}
-    return dataclasses.replace(target, scenario=scenario, parameters=scenario.parameters(**given))

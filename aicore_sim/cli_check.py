@@ -190,11 +190,11 @@ def _print_repair(target: Target, mended: Repair, console: Console) -> None:
     for line in mended.diff.splitlines():
         style = next((style for mark, style in _DIFF.items() if line.startswith(mark)), "")
         console.print(Text(line, style=style), soft_wrap=True)
-    count = f"{_count(mended.added, 'statement')} in {_count(mended.rounds, 'round')}"
+    count = f"{_count(len(mended.added), 'statement')} in {_count(mended.rounds, 'round')}"
     if mended.after is None:
         console.print(Text(f"fixed with {count}: refused", style="bold red"))
-        if mended.error is not None:
-            console.print(describe_error(mended.error))
+        error = mended.error
+        console.print(describe_error(error) if isinstance(error, AiCoreError) else Text(f"{type(error).__name__}: {error}"))
         return
     text = Text(f"fixed with {count}: ").append(*_VERDICT[mended.after.correct])
     console.print(text.append(f", {tally(mended.after.hazards)}", "green" if mended.clean else "bold red"))

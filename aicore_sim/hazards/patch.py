@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,16 +21,19 @@ _NAME = re.compile(r"\basc\.([A-Za-z_]\w*)")
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """The new source, the insertions that are in it, and those that found no place (no statement of a function there)."""
+    """The new source, the insertions that are in it, and those that found no place (no statement of a function there).
+
+    `origin` has for each new line the number of the old one that it was, 0 for a line that is new.
+    """
 
     text: str
     applied: tuple[Insertion, ...]
     skipped: tuple[Insertion, ...]
+    origin: tuple[int, ...]
 
     def diff(self, before: str, name: str) -> str:
         """Unified diff from `before`, under the file name `name`; "" if nothing changed."""
-        old, new = before.splitlines(keepends=True), self.text.splitlines(keepends=True)
-        lines = difflib.unified_diff(old, new, f"a/{name.lstrip('/')}", f"b/{name.lstrip('/')}")
+        lines = difflib.unified_diff(_split(before), _split(self.text), f"a/{name.lstrip('/')}", f"b/{name.lstrip('/')}")
         return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
 
 
@@ -51,7 +55,7 @@ def apply(source: str, insertions: Iterable[Insertion]) -> Patched:
     Python.
     """
     tree = ast.parse(source)
-    lines = source.splitlines(keepends=True)
+    lines = _split(source)
     names = _Names(tree)
     edits: list[_Edit] = []
     applied: list[Insertion] = []
@@ -65,7 +69,13 @@ def apply(source: str, insertions: Iterable[Insertion]) -> Patched:
         applied.append(one)
     if names.missing:
         edits.append(_import(tree, lines))
-    return Patched(_edited(lines, edits), tuple(applied), tuple(skipped))
+    chunks = _edited(lines, edits)
+    return Patched("".join(chunks), tuple(applied), tuple(skipped), tuple(_origin(lines, chunks)))
+
+
+def _split(text: str) -> list[str]:
+    """Lines with their ends, as Python counts them: not at form feeds and the like."""
+    return list(io.StringIO(text, newline=""))
 
 
 def _path_to(tree: ast.Module, line: int) -> list[ast.stmt]:
@@ -130,20 +140,26 @@ def _text(lines: list[str], statement: ast.stmt) -> str:
     return lines[statement.lineno - 1].encode()[statement.col_offset :].decode()
 
 
-def _edited(lines: list[str], edits: list[_Edit]) -> str:
-    out = list(lines)
+def _edited(lines: list[str], edits: list[_Edit]) -> list[str]:
+    """The old lines, each with what goes before it in front of it, and one more with what goes behind all of them."""
+    out = [*lines, ""]
     # From the end to the front, so that places stay true; at one place the last first, so that the first ends up in front.
     for edit in reversed(sorted(edits, key=lambda one: (one.line, one.column, one.rank))):
-        if edit.line == len(lines):
-            if out and not out[-1].endswith("\n") and len(out) == len(lines):
-                out[-1] += "\n"
-            out.insert(len(lines), edit.text)
-        elif edit.column == 0 and edit.text.endswith("\n"):
+        if edit.text.endswith("\n"):
             out[edit.line] = edit.text + out[edit.line]
         else:
             raw = out[edit.line].encode()
             out[edit.line] = (raw[: edit.column] + edit.text.encode() + raw[edit.column :]).decode()
-    return "".join(out)
+    if out[-1] and lines and not lines[-1].endswith("\n"):
+        out[-2] += "\n"
+    return out
+
+
+def _origin(lines: list[str], chunks: list[str]) -> Iterator[int]:
+    for number, chunk in enumerate(chunks):
+        own = number < len(lines)
+        yield from [0] * (len(_split(chunk)) - own)
+        yield from [number + 1] * own
 
 
 class _Names:

@@ -19,7 +19,7 @@ def assert_clean(run: Run) -> None:
 
     The error carries the findings as `hazards`. A run without checks (`checks=False`) has none to show.
     """
-    hazards = Hazards(run.hazards)
+    hazards = run.hazards
     if hazards.clean:
         return
     # Rich takes a while to load: only a failing test waits for it.

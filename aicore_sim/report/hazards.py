@@ -117,7 +117,9 @@ def _party(label: str, party: Party, in_loop: bool) -> Iterator[tuple[str, Text]
     text = Text.assemble((who, "bold"), f"{' at ' if who else ''}{_place(party)}")
     if in_loop or party.iteration:
         text.append(f", iteration {party.iteration:,}")
-    yield label, text.append(f", {party.time_us:,.3f} us", "dim")
+    if party.core:
+        text.append(f", {party.time_us:,.3f} us", "dim")
+    yield label, text
     source = source_line(party.file, party.line)
     if source:
         yield "", _source(f"{source}")

@@ -110,3 +110,16 @@ def test_diff_is_unified() -> None:
         "--- a/d/k.py\n+++ b/d/k.py\n@@ -1,3 +1,4 @@\n import asc\n def kernel(x):\n+    asc.nd_dma_dci()\n     a()\n"
         "\\ No newline at end of file\n"
     )
+
+
+def test_new_lines_know_which_old_ones_they_were() -> None:
+    source = "import asc\ndef kernel(x):\n    a()\n    b(\n    )\n    c(); d()"
+    places = [(5, SET), (5, WAIT), (6, DCI), (3, DCI, True)]
+    done = apply(source, [Insertion("k.py", *place) for place in places])
+    assert done.origin == (1, 2, 3, 0, 0, 0, 4, 5, 6)
+    assert done.text.splitlines()[8] == f"    c(); {DCI}; d()"
+
+
+def test_form_feeds_are_no_line_ends() -> None:
+    source = "import asc\n\f\ndef kernel(x):\n    a('\x0b')\n    b()\n"
+    assert apply(source, [Insertion("k.py", 5, DCI)]).text == source.replace("    b()", f"    {DCI}\n    b()")
