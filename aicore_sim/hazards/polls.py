@@ -66,7 +66,7 @@ def _polls(facts: Facts) -> list[int]:
     """Rows of scalar loads from GM inside a `while` of the kernel."""
     loops: dict[str, list[tuple[int, int]]] = {}
     found: list[int] = []
-    for index, rows in facts.rows_of_op().items():
+    for index, rows in facts.rows_of_op.items():
         if facts.ops[index].api not in _LOADS:
             continue
         for row in rows.tolist():
@@ -95,7 +95,7 @@ def _accesses(
     loads: dict[tuple[int, int], list[int]] = defaultdict(list)
     first, uid = facts.audit.first, facts.audit.uid
     buffers = {word[0] for word in words}
-    for index, rows in facts.rows_of_op().items():
+    for index, rows in facts.rows_of_op.items():
         op = facts.ops[index]
         scalar = op.pipe is Pipe.S
         if not op.writes and not scalar:
@@ -120,7 +120,7 @@ def _accesses(
 def _cleaned(facts: Facts) -> dict[int, list[int]]:
     """Rows of DataCacheCleanAndInvalid of every core, ascending."""
     found: dict[int, list[int]] = defaultdict(list)
-    for index, rows in facts.rows_of_op().items():
+    for index, rows in facts.rows_of_op.items():
         if facts.ops[index].api == "DataCacheCleanAndInvalid" and facts.ops[index].through == "dcache":
             for row in rows.tolist():
                 found[int(facts.core[row])].append(row)

@@ -7,6 +7,9 @@ been handed over is told from a read of what had not.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+
 import numpy as np
 
 from aicore_sim.engine.columns import FLAG_IDS
@@ -32,8 +35,45 @@ RESERVED_ID = 6
 
 
 def find(facts: Facts, order: Order) -> list[Hazard]:
-    """One hazard for each pair of source lines."""
-    return [_hazard(facts, race) for race in order.races]
+    """One hazard for each call that is missing, as far as that can be told.
+
+    Races of several writers with one reader, or of one reader with several writers, that the same pair of flags would end are
+    one. Two writes without order are left out where the race of one of them with a reader says why.
+    """
+    explained = {_writer(facts, race) for race in order.races if race.kind != clocks.WAW}
+    found = [
+        _hazard(facts, race) for race in sorted(order.races, key=lambda race: int(facts.seq[race.second]))
+        if race.kind != clocks.WAW or not {_site(facts, race.first), _site(facts, race.second)} & explained
+    ]  # fmt: skip
+    found = _grouped(found, lambda h: (h.kind, h.at.file, h.at.line, h.at.pipe, h.at.core, h.fix))
+    return _grouped(found, lambda h: (h.kind, h.other and (h.other.file, h.other.line, h.other.pipe, h.other.core),
+                                      h.at.pipe, h.at.core))  # fmt: skip
+
+
+def _grouped(found: list[Hazard], key: Callable[[Hazard], Hashable]) -> list[Hazard]:
+    """The findings with those of one key made one."""
+    groups: dict[Hashable, Hazard] = {}
+    for hazard in found:
+        known = groups.get(key(hazard))
+        groups[key(hazard)] = hazard if known is None else _joined(known, hazard)
+    return list(groups.values())
+
+
+def _site(facts: Facts, row: int) -> tuple[int, int]:
+    """The kernel line and pipe of a row."""
+    return int(facts.columns.line[row]), int(facts.pipe[row])
+
+
+def _writer(facts: Facts, race: Race) -> tuple[int, int]:
+    return _site(facts, race.first if race.kind == clocks.RAW else race.second)
+
+
+def _joined(first: Hazard, second: Hazard) -> Hazard:
+    """Two races that the call proposed for the first one ends, as one."""
+    assert first.other is not None and second.other is not None
+    verdict = OBSERVED if OBSERVED in (first.verdict, second.verdict) else POSSIBLE
+    lines = f"lines {second.other.line} and {second.at.line}: {second.tensor} {second.address}"
+    return replace(first, verdict=verdict, count=max(first.count, second.count), detail=f"{first.detail}; also {lines}")
 
 
 def _hazard(facts: Facts, race: Race) -> Hazard:
