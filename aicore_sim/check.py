@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -13,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from aicore_sim.cards import Card
+from aicore_sim.engine.perturb import Hold
 from aicore_sim.errors import DeadlockError
 from aicore_sim.hazards.model import ERROR, NOTE, OBSERVED, Hazard, Hazards, Insertion, Party
 from aicore_sim.hazards.patch import Patched, apply
 from aicore_sim.launch import Options, Run
 from aicore_sim.report.hazards import shown_path
 from aicore_sim.scenario import Scenario, load_scenario
+from aicore_sim.schedules import Schedules, explore
 
 ROUNDS = 3
 """How often fixes are put in and the kernel is run again: a fix may uncover what the fault before it hid."""
@@ -50,8 +51,8 @@ class Checked:
     hazards: Hazards
     correct: bool | None
     run: Run | None = None
-    schedules: Any = None
-    """`aicore_sim.schedules.Schedules` where other timings were tried."""
+    schedules: Schedules | None = None
+    """Where other timings were tried."""
 
     @property
     def wrong(self) -> bool:
@@ -85,7 +86,6 @@ def with_schedules(checked: Checked, target: Target, tries: int, seed: int) -> C
     """
     if checked.run is None:
         return checked
-    explore = importlib.import_module("aicore_sim.schedules").explore
     possible = [hazard for hazard in checked.hazards if hazard.severity != NOTE and hazard.verdict != OBSERVED]
     found = explore(target.scenario, target.parameters, target.card, tries, seed, target.options, directed=possible,
                     blocks=target.blocks)  # fmt: skip
@@ -94,7 +94,7 @@ def with_schedules(checked: Checked, target: Target, tries: int, seed: int) -> C
     return replace(checked, hazards=Hazards(hazards), schedules=found)
 
 
-def _confirmed(hazard: Hazard, hold: Any) -> Hazard:
+def _confirmed(hazard: Hazard, hold: Hold) -> Hazard:
     words = (f"confirmed by a schedule: the output differs when {hold.pipe} of {hold.core} at line {hold.line} "
              f"{'completes' if hold.effect else 'begins'} {hold.cycles:,.0f} cycles later")  # fmt: skip
     return replace(hazard, verdict=OBSERVED, detail=f"{hazard.detail}; {words}" if hazard.detail else words)

@@ -43,6 +43,7 @@ from aicore_sim.errors import AiCoreError, ConfigError
 from aicore_sim.launch import Options
 from aicore_sim.report.hazards import print_hazards, shown_path, tally
 from aicore_sim.scenario import load_scenario
+from aicore_sim.schedules import Schedules
 
 _VERDICT = {
     True: ("result correct", "green"), False: ("result WRONG", "bold red"), None: ("result not checked", "dim"),
@@ -173,7 +174,7 @@ def _print(target: Target, checked: Checked, mended: Repair | None, console: Con
         _print_repair(target, mended, console)
 
 
-def _print_schedules(found: Any, console: Console) -> None:
+def _print_schedules(found: Schedules, console: Console) -> None:
     share = f"{found.differing:,} of {found.tried:,} schedules leave other data ({found.share:.1%})"
     console.print(Text(share, style="bold red" if found.differing else "green"))
     if found.smallest is not None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from aicore_sim import check as check_module
 from aicore_sim.cards import load_card
 from aicore_sim.check import Target, check, repair
 from aicore_sim.hazards import fixes
@@ -226,57 +224,49 @@ def test_repair_as_an_object() -> None:
 
 
 # ---- schedules ------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class FakeSchedules:
-    """What replays would return."""
-
-    confirmed: tuple[Any, ...]
-    tried: int = 40
-    differing: int = 10
-    share: float = 0.25
-    smallest: str | None = "DataCopy at faulty.py:43 begins 12 cycles later"
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"tried": self.tried, "differing": self.differing, "smallest": self.smallest}
+def test_schedules_show_what_luck_has_hidden(cli: Any) -> None:
+    done = cli("check", FAULTY, "drop=V_MTE3", "--schedules", "10", "--json")
+    assert done.json["schedules"]["tried"] == 10
+    assert done.json["schedules"]["differing"] > 0
+    smallest = done.json["schedules"]["smallest"]
+    assert "faulty.py" in smallest
+    text = cli("check", FAULTY, "drop=V_MTE3", "--schedules", "10").out
+    assert f"{done.json['schedules']['differing']} of 10 schedules leave other data" in text
+    assert f"the smallest that does: {smallest}" in text
 
 
-@pytest.fixture
-def explored(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Replays that confirm the first possible finding; the list gets what they were asked for."""
-    calls: list[Any] = []
-
-    def explore(scenario: Any, parameters: Any, card: Any, n: int, seed: int, options: Any, directed: Any, blocks: Any) -> Any:
-        calls.append((scenario.name, card.name, n, seed, blocks, [hazard.kind for hazard in directed]))
-        hold = SimpleNamespace(core="core0.aiv0", pipe="V", line=ADD, cycles=100.0, effect=False)
-        return FakeSchedules(tuple(SimpleNamespace(hazard=hazard, hold=hold) for hazard in directed[:1]))
-
-    monkeypatch.setitem(sys.modules, "aicore_sim.schedules", SimpleNamespace(explore=explore))
-    return calls
+def test_a_right_kernel_is_the_same_under_every_schedule(cli: Any) -> None:
+    done = cli("check", FAULTY, "--schedules", "10", "--seed", "3", "--json")
+    assert done.status == 0
+    assert (done.json["schedules"]["tried"], done.json["schedules"]["differing"]) == (10, 0)
+    assert "0 of 10 schedules leave other data (0.0%)" in cli("check", FAULTY, "--schedules", "10").out
 
 
-def test_schedules_confirm_what_was_possible(cli: Any, found: Any, explored: list[Any]) -> None:
-    found(race(line=ADD), race(line=STORE), needless())
-    done = cli("check", FAULTY, "--schedules", "40", "--seed", "7", "--blocks", "1", "--json")
-    assert explored == [("faulty", "atlas_350", 40, 7, 1, ["race-raw", "race-raw"])]
-    assert done.json["schedules"] == FakeSchedules(()).as_dict()
-    first, second, note = done.json["hazards"]
-    assert first["verdict"] == "observed"
-    assert first["detail"] == (
-        f"no flag orders V behind MTE2; confirmed by a schedule: the output differs when V of core0.aiv0 at line {ADD} "
-        "begins 100 cycles later"
-    )
-    assert (second["verdict"], second["detail"]) == ("possible", race().detail)
-    assert note == needless().as_dict()
+def test_schedules_confirm_what_was_possible(cli: Any) -> None:
+    (alone,) = [one for one in cli("check", FAULTY, "drop=V_MTE3", "--json").json["hazards"] if one["verdict"] == "possible"]
+    both = cli("check", FAULTY, "drop=V_MTE3", "--schedules", "1", "--json").json["hazards"]
+    (confirmed,) = [one for one in both if (one["kind"], one["line"]) == (alone["kind"], alone["line"])]
+    assert confirmed["verdict"] == "observed"
+    assert confirmed["detail"].startswith(f"{alone['detail']}; confirmed by a schedule: the output differs when ")
 
 
-def test_schedules_are_told_as_text(cli: Any, explored: list[Any]) -> None:
-    out = cli("check", FAULTY, "--schedules", "40").out
-    assert "10 of 40 schedules leave other data (25.0%)" in out
-    assert "the smallest that does: DataCopy at faulty.py:43 begins 12 cycles later" in out
+def test_only_what_is_possible_is_tried_and_told(cli: Any, found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def explore(scenario: Any, parameters: Any, card: Any, n: int, seed: int, options: Any, **words: Any) -> Any:
+        asked.append((scenario.name, card.name, n, seed, words["blocks"], [hazard.at.line for hazard in words["directed"]]))
+        return real(scenario, parameters, card, n, seed, options, **words)
+
+    real = check_module.explore
+    monkeypatch.setattr(check_module, "explore", explore)
+    seen = race(line=STORE, verdict="observed")
+    found(race(line=2), seen, needless())
+    done = cli("check", FAULTY, "--schedules", "2", "--seed", "7", "--blocks", "1", "--json")
+    assert asked == [("faulty", "atlas_350", 2, 7, 1, [2])]
+    assert done.json["hazards"] == [race(line=2).as_dict(), seen.as_dict(), needless().as_dict()]
 
 
-def test_no_schedules_for_a_deadlock_or_without_data(cli: Any, explored: list[Any]) -> None:
+def test_no_schedules_for_a_deadlock_or_without_data(cli: Any) -> None:
     assert cli("check", FAULTY, "drop=set", "--schedules", "5", "--json").json["schedules"] == {"tried": 0, "differing": 0}
     done = cli("check", FAULTY, "--schedules", "5", "--no-data", "--json")
     assert (done.status, done.json["error"]["field"]) == (2, "schedules")
-    assert explored == []
