@@ -135,9 +135,12 @@ def _attributes(facts: Facts, events: Events) -> tuple[Bits, Bits, Small]:
 
 
 def _sites(facts: Facts, events: Events) -> tuple[Small, int]:
-    """A small number for the source line and pipe of every event."""
-    line = np.zeros(len(events), np.int64)
-    line[events.position] = facts.columns.line
+    """A small number for the source line and pipe of every event, ascending in the text of the kernel."""
+    lines = facts.columns.lines
+    rank = np.zeros(len(lines), np.int64)
+    rank[sorted(range(len(lines)), key=lambda number: lines[number])] = np.arange(len(lines))
+    line = np.full(len(events), len(lines), np.int64)
+    line[events.position] = rank[facts.columns.line]
     _, inverse = np.unique(line * PIPES_PER_CORE + events.pipe, return_inverse=True)
     site = (inverse % MOST_SITES).astype(np.int32)
     return site, int(site.max(initial=0)) + 1

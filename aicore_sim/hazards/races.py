@@ -38,13 +38,17 @@ def find(facts: Facts, order: Order) -> list[Hazard]:
     """One hazard for each call that is missing, as far as that can be told.
 
     Races of several writers with one reader, or of one reader with several writers, that the same pair of flags would end are
-    one. Two writes without order are left out where the race of one of them with a reader says why.
+    one. Two writes without order are left out where the race of one of them with a reader says why, and so is overwriting
+    what another core reads where that core did not even wait for it to be written.
     """
     explained = {_writer(facts, race) for race in order.races if race.kind != clocks.WAW}
-    found = [
-        _hazard(facts, race) for race in sorted(order.races, key=lambda race: int(facts.seq[race.second]))
-        if race.kind != clocks.WAW or not {_site(facts, race.first), _site(facts, race.second)} & explained
-    ]  # fmt: skip
+    early = {(_site(facts, race.second), _site(facts, race.first)) for race in order.races
+             if race.kind == clocks.RAW and facts.core[race.first] != facts.core[race.second]}  # fmt: skip
+    found = []
+    for race in sorted(order.races, key=lambda race: int(facts.seq[race.second])):
+        sites = _site(facts, race.first), _site(facts, race.second)
+        if not (explained & set(sites) if race.kind == clocks.WAW else race.kind == clocks.WAR and sites in early):
+            found.append(_hazard(facts, race))
     found = _grouped(found, lambda h: (h.kind, h.at.file, h.at.line, h.at.pipe, h.at.core, h.fix))
     return _grouped(found, lambda h: (h.kind, h.other and (h.other.file, h.other.line, h.other.pipe, h.other.core),
                                       h.at.pipe, h.at.core))  # fmt: skip
