@@ -140,12 +140,44 @@ _Group = tuple[Insertion, ...]
 def repair(target: Target, checked: Checked) -> Repair:
     """Put the fixes of `checked` into a copy of the scenario's file and check that; again while it helps, `ROUNDS` times.
 
-    When that is clean, fixes are taken out again, the last first, as long as it stays so: one missing call often shows in
-    several findings. The scenario's file is not changed. The copies have its name, in a temporary folder, so that they load
-    as the same scenario.
+    All fixes of a round are put in together. Where that does not end clean, they are tried one by one, and those stay that
+    leave less to find: a flag between cores may be right for one finding and a deadlock with that of another. When the kernel
+    is clean, fixes are taken out again, the last first, as long as it stays so: one missing call often shows in several
+    findings. The scenario's file is not changed. The copies have its name, in a temporary folder, so that they load as the
+    same scenario.
     """
     with tempfile.TemporaryDirectory(prefix="aicore-sim-fix-") as folder:
-        return _Workshop(target, Path(folder)).repair(checked)
+        shop = _Workshop(target, Path(folder))
+        best = shop.together(checked)
+        if not best.clean and shop.affords(checked, len(checked.hazards)):
+            careful = shop.one_by_one(checked)
+            best = careful if careful.groups and _left(careful.after) <= _left(best.after) else best
+        if best.groups and best.clean and shop.affords(checked, len(best.groups)):
+            best = shop.fewer(best)
+        return shop.result(best)
+
+
+def _left(checked: Checked | None) -> tuple[bool, bool, int]:
+    """How much is left to mend, least first: refused, a deadlock, how many findings."""
+    if checked is None:
+        return True, True, 0
+    return False, checked.run is None, sum(hazard.severity != NOTE for hazard in checked.hazards)
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """Fixes put in, and what came of it."""
+
+    groups: tuple[_Group, ...]
+    patched: Patched
+    file: str
+    after: Checked | None
+    rounds: int = 0
+    error: Exception | None = None
+
+    @property
+    def clean(self) -> bool:
+        return self.after is not None and self.after.hazards.clean
 
 
 class _Workshop:
@@ -155,39 +187,53 @@ class _Workshop:
         self.target, self.folder = target, folder
         self.source = _read(target.file)
         self.copies = 0
+        self.elsewhere: dict[Insertion, None] = {}
 
-    def repair(self, checked: Checked) -> Repair:
-        groups: list[_Group] = []
-        elsewhere: dict[Insertion, None] = {}
-        patched, file, after, rounds = self.patch(groups), self.target.file, checked, 0
-        while rounds < ROUNDS and not after.hazards.clean:
-            new = [group for hazard in after.hazards if (group := _group(hazard, file, patched.origin, elsewhere))]
-            if not set(new) - set(groups):
+    def affords(self, checked: Checked, runs: int) -> bool:
+        """True if so many runs more are worth their time."""
+        return runs * (checked.run.instructions if checked.run is not None else 0) <= MOST_ROWS
+
+    def together(self, checked: Checked) -> _Attempt:
+        """Every round all fixes at once."""
+        best = _Attempt((), apply(self.source, ()), self.target.file, checked)
+        while best.rounds < ROUNDS and best.after is not None and (new := self.new(best)):
+            best = self.attempt((*best.groups, *new), best.rounds + 1)
+        return best
+
+    def one_by_one(self, checked: Checked) -> _Attempt:
+        """Every round one fix after the other, those that leave less."""
+        best = _Attempt((), apply(self.source, ()), self.target.file, checked)
+        for number in range(1, ROUNDS + 1):
+            before = best
+            for group in self.new(best):
+                tried = self.attempt((*best.groups, group), number)
+                best = tried if _left(tried.after) < _left(best.after) else best
+            if best is before:
                 break
-            groups = list(dict.fromkeys([*groups, *new]))
-            patched, rounds = self.patch(groups), rounds + 1
-            try:
-                file, after = self.check(patched.text)
-            except Exception as error:
-                # A call that does not fit where it was put may fail in any way that kernel code can.
-                return self.result(patched, rounds, None, elsewhere, error)
-        if rounds and after.hazards.clean:
-            patched, after = self.fewer(groups, patched, after)
-        return self.result(patched, rounds, after, elsewhere)
+        return best
 
-    def fewer(self, groups: list[_Group], patched: Patched, after: Checked) -> tuple[Patched, Checked]:
+    def fewer(self, best: _Attempt) -> _Attempt:
         """The same with as few of the groups as it takes to be clean and as right."""
-        size = len(groups) * (after.run.instructions if after.run is not None else 0)
-        for group in reversed(groups) if size <= MOST_ROWS else ():
-            fewer = [one for one in groups if one != group]
-            try:
-                tried = self.patch(fewer)
-                _, found = self.check(tried.text)
-            except Exception:
-                continue  # needed, if only for what it defines
-            if found.hazards.clean and found.correct is after.correct:
-                groups, patched, after = fewer, tried, found
-        return patched, after
+        for group in reversed(best.groups):
+            tried = self.attempt(tuple(one for one in best.groups if one != group), best.rounds)
+            if best.after is not None and tried.after is not None and tried.clean and tried.after.correct is best.after.correct:
+                best = tried
+        return best
+
+    def new(self, attempt: _Attempt) -> list[_Group]:
+        """What would mend the findings of an attempt and is not in it."""
+        hazards = attempt.after.hazards if attempt.after is not None and not attempt.clean else ()
+        found = (_group(hazard, attempt.file, attempt.patched.origin, self.elsewhere) for hazard in hazards)
+        return [group for group in dict.fromkeys(found) if group and group not in attempt.groups]
+
+    def attempt(self, groups: tuple[_Group, ...], rounds: int) -> _Attempt:
+        patched = self.patch(groups)
+        try:
+            file, after = self.check(patched.text)
+        except Exception as error:
+            # A call that does not fit where it was put may fail in any way that kernel code can.
+            return _Attempt(groups, patched, "", None, rounds, error)
+        return _Attempt(groups, patched, file, after, rounds)
 
     def patch(self, groups: Iterable[_Group]) -> Patched:
         return apply(self.source, [one for group in groups for one in group])
@@ -203,11 +249,11 @@ class _Workshop:
         given = {one.name: getattr(self.target.parameters, one.name) for one in fields(self.target.parameters)}
         return str(file), check(replace(self.target, scenario=scenario, parameters=scenario.parameters(**given)))
 
-    def result(self, patched: Patched, rounds: int, after: Checked | None, elsewhere: Iterable[Insertion],
-               error: Exception | None = None) -> Repair:  # fmt: skip
+    def result(self, best: _Attempt) -> Repair:
+        patched = best.patched
         diff = patched.diff(self.source, shown_path(self.target.file))
-        left = dict.fromkeys([*elsewhere, *patched.skipped])
-        return Repair(patched.text, diff, patched.applied, rounds, after, tuple(left), error)
+        left = dict.fromkeys([*self.elsewhere, *patched.skipped])
+        return Repair(patched.text, diff, patched.applied, best.rounds, best.after, tuple(left), best.error)
 
 
 def _group(hazard: Hazard, file: str, origin: Sequence[int], elsewhere: dict[Insertion, None]) -> _Group:

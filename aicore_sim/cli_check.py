@@ -162,16 +162,19 @@ def _work(target: Target, wanted: _Wanted) -> tuple[Checked, Repair | None]:
 def _print(target: Target, checked: Checked, mended: Repair | None, console: Console) -> None:
     run = checked.run
     head = Text.assemble((target.card.label, "bold"), "  ")
-    if run is None:
-        head.append("deadlock", "bold red")
-    else:
-        head.append(f"{_count(run.blocks, 'block')}  {run.time_us:,.3f} us  ").append(*_VERDICT[checked.correct])
+    if run is not None:
+        head.append(f"{_count(run.blocks, 'block')}  {run.time_us:,.3f} us  ")
+    head.append(*_verdict(checked))
     console.print(head.append(f"  {tally(checked.hazards)}", "bold green" if checked.hazards.clean else "bold red"))
     print_hazards(checked.hazards, console)
     if checked.schedules is not None:
         _print_schedules(checked.schedules, console)
     if mended is not None:
         _print_repair(target, mended, console)
+
+
+def _verdict(checked: Checked) -> tuple[str, str]:
+    return ("deadlock", "bold red") if checked.run is None else _VERDICT[checked.correct]
 
 
 def _print_schedules(found: Schedules, console: Console) -> None:
@@ -191,13 +194,13 @@ def _print_repair(target: Target, mended: Repair, console: Console) -> None:
     for line in mended.diff.splitlines():
         style = next((style for mark, style in _DIFF.items() if line.startswith(mark)), "")
         console.print(Text(line, style=style), soft_wrap=True)
-    count = f"{_count(len(mended.added), 'statement')} in {_count(mended.rounds, 'round')}"
+    count = f"{_count(len(mended.added), 'statement')} put in, {_count(mended.rounds, 'round')}"
     if mended.after is None:
-        console.print(Text(f"fixed with {count}: refused", style="bold red"))
+        console.print(Text(f"{count}: refused", style="bold red"))
         error = mended.error
         console.print(describe_error(error) if isinstance(error, AiCoreError) else Text(f"{type(error).__name__}: {error}"))
         return
-    text = Text(f"fixed with {count}: ").append(*_VERDICT[mended.after.correct])
+    text = Text(f"{count}: ").append(*_verdict(mended.after))
     console.print(text.append(f", {tally(mended.after.hazards)}", "green" if mended.clean else "bold red"))
     if not mended.clean:
         print_hazards(mended.after.hazards, console)

@@ -149,7 +149,7 @@ def test_fix_puts_in_the_pair_that_is_missing_and_nothing_else(cli: Any, drop: s
 
 def test_fix_of_a_kernel_without_any_flag(cli: Any) -> None:
     done = cli("check", FAULTY, "drop=all", "--fix")
-    assert "fixed with 6 statements in " in done.out
+    assert "6 statements put in, " in done.out
     assert done.out.rstrip().endswith("result correct, no hazards")
 
 
@@ -197,7 +197,7 @@ def test_fixes_outside_the_kernel_find_no_place(cli: Any, found: Any) -> None:
 def test_a_fix_that_does_not_help_is_said(cli: Any, found: Any) -> None:
     found(race(insert=fixes.statement("asc.pipe_barrier(asc.PipeID.PIPE_ALL)", FAULTY, STORE)[1]))
     done = cli("check", FAULTY, "--fix")
-    assert "fixed with 1 statement in 1 round: result correct, 1 warning" in done.out
+    assert "1 statement put in, 1 round: result correct, 1 warning" in done.out
     assert done.out.count("warning  race-raw") == 2
 
 
@@ -205,7 +205,7 @@ def test_a_fix_that_does_not_help_is_said(cli: Any, found: Any) -> None:
 def test_a_fix_that_is_refused_is_said(cli: Any, found: Any, code: str) -> None:
     found(race(insert=fixes.statement(code, FAULTY, STORE)[1]))
     done = cli("check", FAULTY, "--fix")
-    assert "fixed with 1 statement in 1 round: refused" in done.out
+    assert "1 statement put in, 1 round: refused" in done.out
     fix = cli("check", FAULTY, "--fix", "--json").json["fix"]
     assert (fix["clean"], fix["correct"]) == (False, None)
     assert plus_lines(fix["diff"]).strip() == code
