@@ -29,12 +29,13 @@ MOST_SITES = 4000
 @dataclass(frozen=True, slots=True)
 class Race:
     """Two rows without order that touch common bytes: `kind` is clocks.RAW, WAR or WAW. `address` is the first common byte
-    of the first occurrence in `place`, `bytes` how many it has there, `count` how often; `observed`: in this run the later
-    one really did not wait."""
+    of the first occurrence in buffer `uid` (`place`), `bytes` how many it has there, `count` how often it happened;
+    `observed`: in this run the later one really did not wait."""
 
     first: int
     second: int
     kind: int
+    uid: int
     place: Place
     address: int
     bytes: int
@@ -89,7 +90,7 @@ class Order:
 def _race(facts: Facts, events: Events, accesses: Accesses, row: list[int]) -> Race:
     one, two, kind, segment, nbytes, count, observed, _ = row
     uid, address = accesses.where(segment)
-    return Race(int(events.row[one]), int(events.row[two]), kind, facts.places[uid], address, nbytes, count, bool(observed))
+    return Race(int(events.row[one]), int(events.row[two]), kind, uid, facts.places[uid], address, nbytes, count, bool(observed))
 
 
 def _spread(events: Events, column: Ints) -> Ints:

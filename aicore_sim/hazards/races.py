@@ -12,7 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from aicore_sim.engine.audit import Incident
 from aicore_sim.engine.columns import FLAG_IDS
+from aicore_sim.engine.torn import TORN
 from aicore_sim.hazards import clocks
 from aicore_sim.hazards.facts import Facts
 from aicore_sim.hazards.fixes import core_kind, flag_pair, statement
@@ -41,6 +43,7 @@ def find(facts: Facts, order: Order) -> list[Hazard]:
     one. Two writes without order are left out where the race of one of them with a reader says why, and so is overwriting
     what another core reads where that core did not even wait for it to be written.
     """
+    torn = _torn(facts)
     explained = {_writer(facts, race) for race in order.races if race.kind != clocks.WAW}
     early = {(_site(facts, race.second), _site(facts, race.first)) for race in order.races
              if race.kind == clocks.RAW and facts.core[race.first] != facts.core[race.second]}  # fmt: skip
@@ -48,7 +51,7 @@ def find(facts: Facts, order: Order) -> list[Hazard]:
     for race in sorted(order.races, key=lambda race: int(facts.seq[race.second])):
         sites = _site(facts, race.first), _site(facts, race.second)
         if not (explained & set(sites) if race.kind == clocks.WAW else race.kind == clocks.WAR and sites in early):
-            found.append(_hazard(facts, race))
+            found.append(_hazard(facts, race, torn))
     found = _grouped(found, lambda h: (h.kind, h.at.file, h.at.line, h.at.pipe, h.at.core, h.fix))
     return _grouped(found, lambda h: (h.kind, h.other and (h.other.file, h.other.line, h.other.pipe, h.other.core),
                                       h.at.pipe, h.at.core))  # fmt: skip
@@ -80,7 +83,18 @@ def _joined(first: Hazard, second: Hazard) -> Hazard:
     return replace(first, verdict=verdict, count=max(first.count, second.count), detail=f"{first.detail}; also {lines}")
 
 
-def _hazard(facts: Facts, race: Race) -> Hazard:
+def _torn(facts: Facts) -> dict[tuple[int, int, int], Incident]:
+    """The first read of every line that met a write in progress, by (line, pipe, buffer)."""
+    found: dict[tuple[int, int, int], Incident] = {}
+    for incident in facts.audit.incidents:
+        if incident.kind == TORN:
+            row = facts.row_of(incident.core, incident.seq)
+            if row >= 0:
+                found.setdefault((*_site(facts, row), incident.uid), incident)
+    return found
+
+
+def _hazard(facts: Facts, race: Race, torn: dict[tuple[int, int, int], Incident]) -> Hazard:
     one, two = facts.party(race.first), facts.party(race.second)
     place = race.place
     what = f"{place.label} bytes {race.address}..{race.address + race.bytes - 1}"
@@ -88,9 +102,12 @@ def _hazard(facts: Facts, race: Race) -> Hazard:
     detail = _WORDS[race.kind].format(one=_name(one), two=_name(two), what=what)
     fix, insert = _fix(facts, race, one, two)
     reads = race.kind == clocks.RAW
+    reader = race.second if reads else race.first
+    met = torn.get((*_site(facts, reader), race.uid)) if race.kind != clocks.WAW else None
     return Hazard(
         kind, ERROR, OBSERVED if race.observed else POSSIBLE, two, detail, fix, place.label, race.address, race.bytes,
-        race.count, one, ordered=False, visible=True if reads else None, insert=insert,
+        race.count, one, ordered=False, visible=True if reads else None,
+        old=met.old.hex() if met else "", new=met.new.hex() if met else "", insert=insert,
     )  # fmt: skip
 
 
