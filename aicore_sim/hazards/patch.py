@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from aicore_sim.hazards.model import Insertion
+from aicore_sim.hazards.source import statements_at
 
 _PACKAGES = ("aicore_sim", "asc")
 _NAME = re.compile(r"\basc\.([A-Za-z_]\w*)")
@@ -61,7 +62,7 @@ def apply(source: str, insertions: Iterable[Insertion]) -> Patched:
     applied: list[Insertion] = []
     skipped: list[Insertion] = []
     for one in dict.fromkeys(insertions):
-        path = _path_to(tree, one.line)
+        path = statements_at(tree, one.line)[1]
         if not path:
             skipped.append(one)
             continue
@@ -76,42 +77,6 @@ def apply(source: str, insertions: Iterable[Insertion]) -> Patched:
 def _split(text: str) -> list[str]:
     """Lines with their ends, as Python counts them: not at form feeds and the like."""
     return list(io.StringIO(text, newline=""))
-
-
-def _path_to(tree: ast.Module, line: int) -> list[ast.stmt]:
-    """The statements around a line inside the innermost function there, outermost first; [] where no function is."""
-    path: list[ast.stmt] = []
-    body: list[ast.stmt] = tree.body
-    inside = False
-    while True:
-        # Several statements may share the line: the last that begins there, as its call is the later one.
-        found = [one for one in body if _first(one) <= line <= (one.end_lineno or one.lineno)]
-        if not found:
-            return path if inside else []
-        here = found[-1]
-        if isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            inside, path = line >= here.body[0].lineno, []
-            body = here.body
-            if not inside:
-                return []
-            continue
-        path.append(here)
-        body = [child for name in ("body", "orelse", "finalbody", "handlers", "cases")
-                for part in getattr(here, name, ()) for child in _statements(part)]  # fmt: skip
-
-
-def _first(statement: ast.stmt) -> int:
-    if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return statement.lineno
-    return min([statement.lineno, *(one.lineno for one in statement.decorator_list)])
-
-
-def _statements(part: ast.AST) -> Iterator[ast.stmt]:
-    """A statement itself, or those of an except handler or a case."""
-    if isinstance(part, ast.stmt):
-        yield part
-    else:
-        yield from getattr(part, "body", ())
 
 
 def _edit(lines: list[str], path: list[ast.stmt], code: str, after: bool) -> _Edit:

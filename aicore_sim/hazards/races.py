@@ -17,7 +17,7 @@ from aicore_sim.engine.columns import FLAG_IDS
 from aicore_sim.engine.torn import TORN
 from aicore_sim.hazards import clocks
 from aicore_sim.hazards.facts import Facts
-from aicore_sim.hazards.fixes import core_kind, flag_pair, statement
+from aicore_sim.hazards.fixes import core_kind, flag_pair, meeting, statement
 from aicore_sim.hazards.model import ERROR, OBSERVED, POSSIBLE, Hazard, Insertion, Party
 from aicore_sim.hazards.order import Order, Race
 from aicore_sim.instructions.base import Pipe
@@ -145,11 +145,11 @@ def _between_cores(facts: Facts, race: Race, one: Party, two: Party) -> tuple[st
     if not facts.card.ids("sync.sync_all_ids"):
         return "", ()
     if first.kind == second.kind:
-        return statement("asc.sync_all()", two.file, two.line)
+        return meeting("asc.sync_all()", one, two)
     used = set(np.unique(c.arg[np.isin(facts.kind, [int(Kind.CROSS_SET), int(Kind.CROSS_WAIT)])]).tolist())
     ident = next((i for i in facts.card.ids("sync.cross_core_ids") if i not in used), None)
     if ident is None or first.group != second.group:
-        return statement("asc.sync_all(is_aiv_only=False)", two.file, two.line)
+        return meeting("asc.sync_all(is_aiv_only=False)", one, two)
     set_it = statement(f"asc.cross_core_set_flag({ident}, 2, asc.PipeID.PIPE_{one.pipe})", one.file, one.line, after=True)
     pipe = f", asc.PipeID.PIPE_{two.pipe}" if facts.card.npu_arch == 3510 else ""
     wait = statement(f"asc.cross_core_wait_flag({ident}, 2{pipe})", two.file, two.line)
