@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class AiCoreError(Exception):
@@ -31,6 +32,8 @@ class AiCoreError(Exception):
         self.card = card
         self.file = file
         self.line = line
+        self.noises: Any = None
+        """What a perturbation of the run had done until then, as `launch.Run.noises`."""
 
     def __str__(self) -> str:
         parts = [self.message]

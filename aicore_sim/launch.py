@@ -20,6 +20,7 @@ from aicore_sim.engine.columns import Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.machine import Machine
 from aicore_sim.engine.outcomes import Outcomes, Recorded, Replay
+from aicore_sim.engine.perturb import Delay, Noises, Perturbation
 from aicore_sim.errors import AiCoreError, CapacityError, ParameterError
 from aicore_sim.hazards import find_hazards
 from aicore_sim.hazards.model import Hazards
@@ -74,6 +75,13 @@ class Run:
     files: list[str] = field(default_factory=list)
     contention: Contention | None = None
     against_msprof: list[dict[str, Any]] | None = None
+    noises: Noises | None = None
+    """What a perturbation did; None without one."""
+
+    @cached_property
+    def delays(self) -> tuple[Delay, ...]:
+        """What a perturbation delayed, the most delayed first."""
+        return self.noises.delays() if self.noises is not None else ()
 
     @cached_property
     def trace(self) -> Trace:
@@ -132,6 +140,12 @@ class Options:
     """Accesses behind a tensor but inside its buffer are errors, not warnings."""
     progress: Callable[[int, float], None] | None = None
     """Called now and then with (entries recorded, simulated us)."""
+    perturbation: Perturbation | None = None
+    """Another timing that the hardware may have as well (engine/perturb.py)."""
+    dropped: frozenset[tuple[str, int]] = frozenset()
+    """(file, line) of the kernel's source whose synchronisation and cache calls are left out."""
+    core_kind: str = ""
+    """What `kernel_kind` says of the kernel, if known from an earlier run: finding out takes longer than a small run."""
 
 
 def simulate(
@@ -214,11 +228,13 @@ def _run_once(
                             card=card.name)  # fmt: skip
     gm = GlobalMemory(options.data)
     session = Session(card, gm, data=options.data, auto_sync=options.auto_sync,
-                      slack_is_warning=options.slack_is_warning, strict=options.strict)  # fmt: skip
+                      slack_is_warning=options.slack_is_warning, strict=options.strict,
+                      dropped=options.dropped)  # fmt: skip
     bound, outputs = _place_arguments(function, args, kwargs, gm, options.data)
-    kind = "core" if card.coupled else kernel_kind(function.fn, function.kernel_type)
+    kind = "core" if card.coupled else options.core_kind or kernel_kind(function.fn, function.kernel_type)
     machine = Machine(card, session, data=options.data, contention=options.contention,
-                      checks=options.checks and not isinstance(outcomes, Recorded), outcomes=outcomes)  # fmt: skip
+                      checks=options.checks and not isinstance(outcomes, Recorded), outcomes=outcomes,
+                      perturbation=options.perturbation)  # fmt: skip
     if options.progress is not None:
         _watch(machine, options.progress)
     _queue_blocks(machine, session, kind, blocks, function.kernel_type, lambda: function.body(**jit.for_block(bound)))
@@ -230,6 +246,7 @@ def _run_once(
         locate(error)
         if error.card is None:
             error.card = card.name
+        error.noises = machine.noises
         raise
     finally:
         enter(None)
@@ -238,7 +255,8 @@ def _run_once(
     if options.data and not isinstance(outcomes, Recorded):
         _copy_back(gm, outputs)
     wall = time.perf_counter() - began
-    return Run(card, blocks, function.fn.__name__, columns, wall, wall - machine.record_seconds, _warnings(session))
+    return Run(card, blocks, function.fn.__name__, columns, wall, wall - machine.record_seconds, _warnings(session),
+               noises=machine.noises)  # fmt: skip
 
 
 def _watch(machine: Machine, progress: Callable[[int, float], None]) -> None:

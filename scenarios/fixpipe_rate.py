@@ -1,7 +1,8 @@
 """Fixpipe out of L0C, again and again: the rate by destination, type and layout, with unit flags or without.
 
-One Mmad of depth 16 fills the tile, then `count` Fixpipes write it to the same place. With `unit_flag` every Fixpipe has an
-Mmad of its own in front of it, both with unit flag 3: Fixpipe follows block by block, and its time includes the waiting.
+One Mmad of depth 16 fills the tile, then `count` Fixpipes write it, into GM one behind the other, else to the same place. With
+`unit_flag` every Fixpipe has an Mmad of its own in front of it, both with unit flag 3: Fixpipe follows block by block, and its
+time includes the waiting.
 NZ keeps the column blocks of L0C, ND is row by row, DN column by column (Atlas 350). Into L1 and UB nothing else limits it; into
 GM port, L2 and memory take part. UB is that of the first vector core of the group on Atlas 350, the core's own on 200I.
 """
@@ -86,10 +87,10 @@ def _produce(a: asc.GlobalAddress, b: asc.GlobalAddress, target: Any, call: Call
         asc.mmad(l0c, a2, b2, mmad)
         asc.set_flag(asc.HardEvent.M_FIX, 0)
         asc.wait_flag(asc.HardEvent.M_FIX, 0)
-    for _ in range(p.count):
+    for tile in range(p.count):
         if p.unit_flag:
             asc.mmad(l0c, a2, b2, mmad)
-        asc.fixpipe(target, l0c, call.params, call.config)
+        asc.fixpipe(target[tile * call.c] if p.dst == "GM" else target, l0c, call.params, call.config)
 
 
 @asc.jit
@@ -165,7 +166,7 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
     call = Call(p, *counts, size, dtype, params, config)
     kernel = {"GM": to_gm, "L1": to_l1, "UB": to_ub}[p.dst]
     if not data:
-        specs = [GmSpec((count,), half) for count in counts] + ([GmSpec((size,), dtype)] if p.dst == "GM" else [])
+        specs = [GmSpec((count,), half) for count in counts] + ([GmSpec((p.count * size,), dtype)] if p.dst == "GM" else [])
         return Job(kernel, (*specs, call), 1, dict(vars(p)), metrics=fix_times)
     rng = np.random.default_rng(0)
     values = [rng.integers(-1, 2, shape).astype(np.float16) for shape, _ in shapes]
@@ -176,6 +177,6 @@ def build(card: Card, p: Parameters, data: bool) -> Job:
 
     def expect(args: tuple[Any, ...]) -> bool:
         wanted = arranged(product, p.layout, dtype.sizeof()).astype(numpy_type).reshape(-1)
-        return np.array_equal(args[2][: wanted.size], wanted)
+        return all(np.array_equal(tile[: wanted.size], wanted) for tile in args[2].reshape(p.count, size))
 
-    return Job(kernel, (*arrays, np.zeros(size, numpy_type), call), 1, dict(vars(p)), metrics=fix_times, expect=expect)
+    return Job(kernel, (*arrays, np.zeros(p.count * size, numpy_type), call), 1, dict(vars(p)), metrics=fix_times, expect=expect)

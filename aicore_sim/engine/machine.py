@@ -20,6 +20,7 @@ from aicore_sim.engine.flags import Counter, CrossCore, Rendezvous
 from aicore_sim.engine.l2 import Access, Asker, Ints, L2Cache
 from aicore_sim.engine.landing import Landing, hardware_order
 from aicore_sim.engine.outcomes import Outcomes
+from aicore_sim.engine.perturb import Noises, Perturbation, PipeNoise
 from aicore_sim.engine.pipes import CORE_SHIFT, KIND_SHIFT, PIPE_SHIFT, ROW, WHY_SHIFT, WORDS
 from aicore_sim.engine.sharing import SharedBandwidth
 from aicore_sim.engine.ub_banks import BankWaits, of_card
@@ -38,12 +39,12 @@ BlockFactory = Callable[[Core], Recorder]
 class Machine:
     """One run. `next_block(core)` hands out recorders (None: no more work for this core).
 
-    `outcomes` keeps or replays what the L2 answers (outcomes.py).
+    `outcomes` keeps or replays what the L2 answers (outcomes.py); `perturbation` delays entries (perturb.py).
     """
 
     def __init__(
         self, card: Card, session: Session, *, data: bool, contention: bool, checks: bool = True,
-        outcomes: Outcomes | None = None,
+        outcomes: Outcomes | None = None, perturbation: Perturbation | None = None,
     ) -> None:  # fmt: skip
         self.card = card
         self.session = session
@@ -52,6 +53,9 @@ class Machine:
         self.env = simpy.Environment()
         self.timing = Timing(card)
         self.audit = Audit() if checks else None
+        self.noises = Noises(perturbation, session) if perturbation is not None else None
+        self.patience = ticks(perturbation.longest) if perturbation is not None else 0
+        """Ticks without progress for which polling is still waiting (polls.py)."""
         self.rows: array[int] = array("q")
         self.gm_rows: array[int] = array("q")
         self.ops: list[Op] = []
@@ -126,6 +130,10 @@ class Machine:
     def rows_so_far(self) -> int:
         """Queue entries executed so far."""
         return len(self.rows) // WORDS
+
+    def noise(self, core: Core, pipe: Pipe) -> PipeNoise | None:
+        """What delays the entries of one pipe; None without a perturbation that concerns it."""
+        return self.noises.of(core.index, core.info.label, pipe) if self.noises is not None else None
 
     def price(self, op: Op) -> None:
         """Give an Op its ticks and its index in the table of Ops."""

@@ -38,6 +38,8 @@ WORDS = 9
 
 RECENT = 8
 """Vector instructions whose results may still be on their way; more than the latency of one leaves room for."""
+RECENT_PERTURBED = 64
+"""The same where a perturbation can make the latency longer."""
 Recent = deque[tuple[int, list[tuple[Buffer, int, int]]]]
 
 
@@ -83,6 +85,8 @@ class PipeUnit:
         """A transfer from GM into L1 is in progress."""
         self.passing = False
         """A load that goes past L2 is in progress."""
+        self.lag = 0
+        """Ticks by which a perturbation makes the effects of the current entry complete later."""
         word = core.index << CORE_SHIFT | int(pipe) << PIPE_SHIFT
         self._rank = EventPriority(NORMAL + 1 + (core.index * len(Pipe) + int(pipe)))
         self._words = [word | kind << KIND_SHIFT for kind in range(len(Kind))]
@@ -108,7 +112,10 @@ class PipeUnit:
         unit_flags = core.unit_flags() if self.pipe is Pipe.M else None
         filler = core.units[Pipe.MTE2] if self.pipe is Pipe.MTE1 else None
         fresh, filling = True, False
-        recent: Recent | None = deque(maxlen=RECENT) if self.pipe is Pipe.V and machine.v_after_v else None
+        noise, lag = machine.noise(core, self.pipe), 0
+        recent: Recent | None = None
+        if self.pipe is Pipe.V and machine.v_after_v:
+            recent = deque(maxlen=RECENT if noise is None else RECENT_PERTURBED)
         waits = machine.bank_waits if self.pipe is Pipe.V else None
         t = max_end = 0
         while True:
@@ -125,6 +132,9 @@ class PipeUnit:
             issue = start = entry.issue
             if t > start:
                 start = t
+            if noise is not None:
+                start += noise.late(entry)
+                lag = self.lag = noise.lag
             index, waited = -1, 0
             if kind is kind_exec:
                 op: Op = entry.op  # type: ignore[assignment]
@@ -154,7 +164,7 @@ class PipeUnit:
                         self.bank_ticks += lost
                 if not data and (route == 0 or (route == 1 and unit_flags is not None and unit_flags.quiet(start))):
                     t = begin + occupy
-                    end = t + op.latency
+                    end = t + op.latency + lag
                 else:
                     self.current = entry
                     if op.gm_operand >= 0 and not op.unit_flag:
@@ -303,8 +313,8 @@ class PipeUnit:
             free = int(done[-1])
             waited = free - start - occupy
             if op.unit_flag == 3:
-                flags.leave(where, done + op.latency if writer else done, writer)
-        end = free + op.latency
+                flags.leave(where, done + op.latency + self.lag if writer else done, writer)
+        end = free + op.latency + self.lag
         if machine.landing is not None and op.effect is not None:
             machine.landing.finish_at(machine.landing.begin(entry, core.index, begin, free, end), end)
         return start, free, end, waited, 0
@@ -368,7 +378,7 @@ class PipeUnit:
             private += stretch
             if op.unit_flag == 3:
                 flags.leave(where, done, False)
-        latency = op.latency + (machine.miss_latency(cost.path) if access.missed else 0)
+        latency = op.latency + (machine.miss_latency(cost.path) if access.missed else 0) + self.lag
         flight: InFlight | None = None
         if machine.landing is not None and op.effect is not None:
             flight = machine.landing.begin(landing_entry, core.index, begin, begin + private, begin + private + latency)

@@ -29,6 +29,8 @@ class Polls:
         self._rows_then = 0
         self._progress = -1
         self._count = 0
+        self._since = 0
+        """Tick of the poll that last saw progress."""
 
     def loaded(self, entry: Entry, answer: Any) -> None:
         """A load was executed. Raises DeadlockError when it is one poll too many."""
@@ -40,7 +42,9 @@ class Polls:
             progress = machine.rows_so_far() - machine.poll_rows
             self._count = self._count + 1 if progress == self._progress and not machine.transfers else 0
             self._progress = progress
-            if self._count >= MOST_POLLS:
+            if self._count == 0:
+                self._since = self.core.scalar.t
+            if self._count >= MOST_POLLS and self.core.scalar.t - self._since >= machine.patience:
                 self._give_up(entry, answer)
         self._last, self._rows_then = load, self.rows
 

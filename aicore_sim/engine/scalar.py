@@ -12,6 +12,7 @@ import simpy
 
 from aicore_sim.engine.columns import FLAG_IDS, Cause
 from aicore_sim.engine.flags import Counter
+from aicore_sim.engine.perturb import PipeNoise
 from aicore_sim.engine.polls import Polls
 from aicore_sim.engine.undefined import note_load
 from aicore_sim.instructions.base import Pipe
@@ -44,6 +45,7 @@ class ScalarUnit:
         self._stall = int(Cause.ISSUE)
         self._stall_until = -1
         self._polls = Polls(core)
+        self._noise: PipeNoise | None = None
 
     def run(self) -> Process:
         """Run block after block; ends when the core has no more blocks."""
@@ -54,7 +56,8 @@ class ScalarUnit:
                 break
             due, recorder = block
             if self.began < 0:
-                self.began = self.t = due
+                self._noise = core.machine.noise(core, Pipe.S)
+                self.began = self.t = due + (self._noise.start if self._noise is not None else 0)
             elif due > self.t:
                 self.t = due
             self.t += core.machine.timing.core_start
@@ -79,6 +82,7 @@ class ScalarUnit:
         ticks = self.ticks
         kind_exec, kind_set, kind_wait = Kind.EXEC, Kind.SET_FLAG, Kind.WAIT_FLAG
         kind_lock, kind_unlock = Kind.MUTEX_LOCK, Kind.MUTEX_UNLOCK
+        noise = self._noise
         answer: Any = None
         while True:
             entries = machine.record(recorder, answer)
@@ -88,6 +92,10 @@ class ScalarUnit:
             t, stall, stall_until, seq = self.t, self._stall, self._stall_until, self.seq
             for entry in entries:
                 t += issue_cost
+                if noise is not None:
+                    held = noise.late(entry)
+                    ticks[9] += held
+                    t += held
                 entry.seq = seq
                 seq += 1
                 kind = entry.kind

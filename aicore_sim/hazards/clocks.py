@@ -21,6 +21,8 @@ RAW, WAR, WAW = 0, 1, 2
 # Attributes of an event that the hardware's own order depends on.
 SCALAR, BARRIER, SYNCED, IS_V, IS_M, TEN_BLOCKS = 1, 2, 4, 8, 16, 32
 NONE = -1
+MOST_FINDINGS = 4096
+"""Pairs of source lines that are reported as racing."""
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -46,18 +48,34 @@ def _ordered_by_hardware(a: int, b: int, thread: Small, core: Small, attr: Bits,
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
+def _longer(table: Small, used: int) -> Small:
+    """A table of twice the rows that begins like this one."""
+    more = np.zeros((2 * table.shape[0], table.shape[1]), np.int32)
+    for row in range(used):
+        for column in range(table.shape[1]):
+            more[row, column] = table[row, column]
+    return more
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _note(
     found: Ints, count: int, known: Small, key: int, one: int, two: int, kind: int, segment: int, nbytes: int, seen: bool
-) -> tuple[Ints, int]:
-    """Count a race; the first one of its `key` gets a row of (one, two, kind, segment, bytes, count, observed, last)."""
+) -> int:
+    """Count a race; the first one of its `key` gets a row of (one, two, kind, segment, bytes, count, observed, last).
+
+    Returns the number of rows so far; where the table is full, further pairs of lines are left out.
+    """
     at = known[key]
     if at == NONE:
         if count == found.shape[0]:
-            more = np.zeros((count * 2, 8), np.int64)
-            more[:count] = found
-            found = more
-        at = known[key] = count
-        found[at, 0], found[at, 1], found[at, 2], found[at, 3], found[at, 7] = one, two, kind, segment, NONE
+            return count
+        at = count
+        known[key] = at
+        found[at, 0] = one
+        found[at, 1] = two
+        found[at, 2] = kind
+        found[at, 3] = segment
+        found[at, 7] = NONE
         count += 1
     if found[at, 0] == one and found[at, 1] == two:
         found[at, 4] += nbytes
@@ -66,23 +84,26 @@ def _note(
         found[at, 5] += 1
     if seen:
         found[at, 6] = 1
-    return found, count
+    return count
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _link(nodes: Small, used: int, spare: int, event: int, behind: int) -> tuple[Small, int, int, int]:
-    """Put `event` in front of the list `behind`; rows of `nodes` are (event, next). Returns (nodes, used, spare, its node)."""
+def _link(
+    nodes: Small, used: int, spare: int, event: int, behind: int, served: bool
+) -> tuple[Small, int, int, int]:  # fmt: skip
+    """Put `event` in front of the list `behind`; rows of `nodes` are (event, next, served). Returns (nodes, used, spare, its
+    node)."""
     if spare != NONE:
         node = spare
         spare = nodes[node, 1]
     else:
         if used == nodes.shape[0]:
-            more = np.zeros((2 * used, 2), np.int32)
-            more[:used] = nodes
-            nodes = more
+            nodes = _longer(nodes, used)
         node = used
         used += 1
-    nodes[node, 0], nodes[node, 1] = event, behind
+    nodes[node, 0] = event
+    nodes[node, 1] = behind
+    nodes[node, 2] = served
     return nodes, used, spare, node
 
 
@@ -132,7 +153,9 @@ def walk(
     clocks = np.zeros((kept, threads), np.int32)
     slot_of = np.full(count, NONE, np.int32)
     slots = np.zeros((64, threads), np.int32)
-    unused = np.arange(64).astype(np.int32)
+    unused = np.zeros(64, np.int32)
+    for k in range(64):
+        unused[k] = k
     left = 64
 
     segments = seg_bytes.size
@@ -141,25 +164,23 @@ def walk(
     reader = np.full(segments, NONE, np.int32)
     atoms = np.full(segments, NONE, np.int32)
     clash = np.full(segments, NONE, np.int32)
-    nodes = np.zeros((1024, 2), np.int32)
+    nodes = np.zeros((1024, 3), np.int32)
     used = 0
     spare = NONE
 
     known = np.full(sites * sites * 3 + 1, NONE, np.int32)
-    found = np.zeros((256, 8), np.int64)
+    found = np.zeros((MOST_FINDINGS, 8), np.int64)
     findings = 0
 
     for p in range(count):
         mine = clock_of[p]
-        clock = current[mine]
         for e in range(edge_first[p], edge_first[p + 1]):
             source = edge_source[e]
             s = slot_of[source]
             if s != NONE:
-                other = slots[s]
                 for k in range(threads):
-                    if other[k] > clock[k]:
-                        clock[k] = other[k]
+                    if slots[s, k] > current[mine, k]:
+                        current[mine, k] = slots[s, k]
                 refs[source] -= 1
                 if refs[source] == 0:
                     unused[left] = s
@@ -168,9 +189,10 @@ def walk(
         own = thread[p]
         flags = attr[p]
         if flags & BARRIER:
-            clock[own] = number[own]
+            current[mine, own] = number[own]
         if keep[p] != NONE:
-            clocks[keep[p]] = clock
+            for k in range(threads):
+                clocks[keep[p], k] = current[mine, k]
 
         for a in range(acc_first[p], acc_first[p + 1]):
             writes = acc_write[a] != 0
@@ -186,6 +208,7 @@ def walk(
                         first_time = which == 0
                         while (first_time and last != NONE) or chain != NONE:
                             before = last if first_time else nodes[chain, 0]
+                            served = which == 1 and nodes[chain, 2] != 0
                             if not first_time:
                                 chain = nodes[chain, 1]
                             first_time = False
@@ -193,7 +216,7 @@ def walk(
                                 continue
                             if core[before] == core[p] and attr[before] & SCALAR and flags & SCALAR:
                                 continue
-                            if clock[thread[before]] >= index[before]:
+                            if current[mine, thread[before]] >= index[before]:
                                 continue
                             one, two = before, p
                             one_writes, two_writes = which != 1, writes
@@ -205,9 +228,14 @@ def walk(
                                 # Between cores: overwriting what had been handed over, or reading before it was.
                                 if one_writes:
                                     past = older[g]
-                                    if past != NONE and clock[thread[past]] >= index[past]:
-                                        one, two = two, one
-                                        one_writes, two_writes = two_writes, one_writes
+                                    swap = past != NONE and current[mine, thread[past]] >= index[past]
+                                else:
+                                    swap = not served
+                                if swap:
+                                    one, two = two, one
+                                    one_writes, two_writes = two_writes, one_writes
+                            if core[one] != core[two] and one_writes and two_writes and site[one] > site[two]:
+                                one, two = two, one
                             kind = WAW if one_writes and two_writes else RAW if one_writes else WAR
                             if _ordered_by_hardware(one, two, thread, core, attr, unit_flag, atomic, v_after_v, kind):
                                 continue
@@ -215,14 +243,16 @@ def walk(
                                 clash[g] = before
                                 continue
                             key = (site[one] * sites + site[two]) * 3 + kind
-                            found, findings = _note(found, findings, known, key, one, two, kind, g, seg_bytes[g],
+                            findings = _note(found, findings, known, key, one, two, kind, g, seg_bytes[g],
                                                     _seen(kind, one, two, start, free, end))  # fmt: skip
                     if writes:
                         if atomic[p] != 0 and last != NONE and last != p and atomic[last] == atomic[p]:
-                            nodes, used, spare, atoms[g] = _link(nodes, used, spare, last, atoms[g])
+                            nodes, used, spare, atoms[g] = _link(nodes, used, spare, last, atoms[g], False)
                         elif last != p:
-                            spare, atoms[g] = _drop(nodes, spare, atoms[g]), NONE
-                        spare, reader[g] = _drop(nodes, spare, reader[g]), NONE
+                            spare = _drop(nodes, spare, atoms[g])
+                            atoms[g] = NONE
+                        spare = _drop(nodes, spare, reader[g])
+                        reader[g] = NONE
                         if last != p:
                             if clash[g] != last:
                                 clash[g] = NONE
@@ -235,29 +265,29 @@ def walk(
                         if core[one] == core[two] and seq[one] > seq[two]:
                             one, two = two, one
                         key = (site[one] * sites + site[two]) * 3 + WAW
-                        found, findings = _note(found, findings, known, key, one, two, WAW, g, seg_bytes[g],
+                        findings = _note(found, findings, known, key, one, two, WAW, g, seg_bytes[g],
                                                 _seen(WAW, one, two, start, free, end))  # fmt: skip
                         clash[g] = NONE
+                    served = last != NONE and current[mine, thread[last]] >= index[last]
                     node = reader[g]
                     while node != NONE and thread[nodes[node, 0]] != own:
                         node = nodes[node, 1]
                     if node != NONE:
                         nodes[node, 0] = p
+                        nodes[node, 2] = served
                     else:
-                        nodes, used, spare, reader[g] = _link(nodes, used, spare, p, reader[g])
+                        nodes, used, spare, reader[g] = _link(nodes, used, spare, p, reader[g], served)
 
         number[own] += 1
         index[p] = number[own]
         if flags & SCALAR:
-            clock[mine] = number[mine]
+            current[mine, mine] = number[mine]
             if flags & SYNCED:
-                clock[loose_of[p]] = number[loose_of[p]]
+                current[mine, loose_of[p]] = number[loose_of[p]]
         if refs[p] > 0:
             if left == 0:
                 size = slots.shape[0]
-                wider = np.zeros((2 * size, threads), np.int32)
-                wider[:size] = slots
-                slots = wider
+                slots = _longer(slots, size)
                 unused = np.zeros(2 * size, np.int32)
                 for k in range(size):
                     unused[k] = size + k
@@ -265,7 +295,8 @@ def walk(
             left -= 1
             s = unused[left]
             slot_of[p] = s
-            slots[s] = clock
+            for k in range(threads):
+                slots[s, k] = current[mine, k]
             if not flags & SCALAR:
                 slots[s, own] = number[own]
     return index, clocks, found[:findings]

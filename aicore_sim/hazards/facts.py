@@ -77,12 +77,13 @@ class Facts:
         found = [self.pieces(op, i, write) + offset for i, (buffer, offset) in enumerate(self.operands(row)) if buffer == uid]
         return np.concatenate(found) if found else np.zeros((0, 2), np.int64)
 
+    @cached_property
     def rows_of_op(self) -> dict[int, Ints]:
         """Rows of every Op that has any, ascending."""
         order = np.argsort(self.op, kind="stable")
         values, starts = np.unique(self.op[order], return_index=True)
-        ends = [*starts[1:], order.size]
-        return {int(v): order[lo:hi] for v, lo, hi in zip(values, starts, ends, strict=True) if v >= 0}
+        parts = np.split(order, starts[1:])
+        return {int(value): rows for value, rows in zip(values, parts, strict=False) if value >= 0}
 
     # ---- rows -------------------------------------------------------------------------------------------------------
     @cached_property

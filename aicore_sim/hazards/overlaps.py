@@ -151,7 +151,7 @@ def _tensor(facts: Facts, root: Root) -> str:
 # ---- one call --------------------------------------------------------------------------------------------------------
 def _inside_calls(facts: Facts) -> list[Hazard]:
     found: dict[tuple[int, str], tuple[int, int, tuple[int, int, int]]] = {}
-    for op, rows in facts.rows_of_op().items():
+    for op, rows in facts.rows_of_op.items():
         twice = written_twice(facts.ops[op])
         if twice is None:
             continue

@@ -70,7 +70,7 @@ def _scalar(facts: Facts) -> tuple[Bools, Bools]:
     kind = facts.kind
     synced = scalar & np.isin(kind, [int(Kind.BARRIER_ALL), int(Kind.SET_FLAG), int(Kind.SYNC_ALL), int(Kind.CROSS_SET)])
     loose = np.zeros(len(facts), np.bool_)
-    by_op = facts.rows_of_op()
+    by_op = facts.rows_of_op
     aiv = np.array([info.kind == "aiv" or facts.card.coupled for info in facts.columns.cores])
     first, uid = facts.audit.first, facts.audit.uid
     for index, rows in by_op.items():

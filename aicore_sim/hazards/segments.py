@@ -104,7 +104,7 @@ def _collect(facts: Facts, left_out: Ints) -> tuple[Ints, Ints, Ints, Ints, NDAr
     columns: list[tuple[Ints, Ints, Ints, Ints, NDArray[np.bool_]]] = []
     out = np.zeros(len(facts), np.bool_)
     out[left_out] = True
-    for index, rows in facts.rows_of_op().items():
+    for index, rows in facts.rows_of_op.items():
         op = facts.ops[index]
         if op.api in PRIMITIVES:
             continue

@@ -21,7 +21,7 @@ from aicore_sim.instructions.atomic import atomic_variant
 from aicore_sim.instructions.base import Op, Pipe
 from aicore_sim.kernel.autosync import AutoSync
 from aicore_sim.kernel.notes import GM_OUT_OF_BOUNDS, OUT_OF_TENSOR, Note, Notes
-from aicore_sim.kernel.program import Entry, Kind
+from aicore_sim.kernel.program import Entry, Kind, orders
 from aicore_sim.kernel.roots import Roots
 from aicore_sim.memory import Buffer, GlobalMemory
 
@@ -44,6 +44,8 @@ class Session:
     """True under `pyasc`: accesses behind an argument but inside its allocation warn instead of raising."""
     strict: bool = False
     """Accesses behind a tensor but inside its buffer, and bits lost in Load2DBitModeParam, raise instead of warning."""
+    dropped: frozenset[tuple[str, int]] = frozenset()
+    """Source lines (file, line) of which nothing is recorded that only orders others (`program.orders`)."""
     ops: dict[Any, Op] = field(default_factory=dict)
     lines: list[tuple[str, int]] = field(default_factory=list)
     codes: dict[int, tuple[Any, dict[int, int] | None]] = field(default_factory=dict)
@@ -129,6 +131,7 @@ class Recorder:
         self.state: dict[str, Any] = {}
         """Sticky registers and framework objects of this core (TPipe, event id pools, repeat register ...)."""
         self.finished = False
+        self.dropping = bool(session.dropped)
         self.before: Callable[[Entry], None] | None = None
         """Called with every entry just before it is appended; used where synchronisation is inserted automatically."""
         self._engine: greenlet | None = None
@@ -226,6 +229,8 @@ class Recorder:
 
     def append(self, entry: Entry) -> None:
         """Append a prepared entry and hand over to the engine when the lead is used up."""
+        if self.dropping and self._dropped(entry):
+            return
         if self.auto is not None and entry.kind is Kind.SCALAR:
             self.auto.before_scalar(self, entry)
         if self.before is not None:
@@ -237,9 +242,17 @@ class Recorder:
 
     def control(self, kind: Kind, pipe: Pipe, arg: Any = None, op: Op | None = None) -> None:
         """Append a synchronisation or mode entry."""
+        entry = Entry(kind, pipe, self.line(2), op, (), (), arg)
+        if self.dropping and self._dropped(entry):
+            return
         if self.auto is not None and kind in (Kind.BARRIER, Kind.BARRIER_ALL):
             self.auto.barrier(pipe if kind is Kind.BARRIER else None)
-        self.append(Entry(kind, pipe, self.line(2), op, (), (), arg))
+        self.append(entry)
+
+    def _dropped(self, entry: Entry) -> bool:
+        """True if the session leaves out this entry."""
+        session = self.session
+        return session.lines[entry.line] in session.dropped and orders(entry.kind, entry.op.api if entry.op else "")
 
     def ask(self, op: Op | None, action: Callable[[Any], Any], *, bufs: tuple[Buffer, ...] = (),
             offs: tuple[int, ...] = ()) -> Any:  # fmt: skip
@@ -299,6 +312,11 @@ def current() -> Recorder:
     return _current
 
 
+def inside(file: str) -> bool:
+    """True for a file of this package, its scenarios not counted: no kernel source."""
+    return file.startswith(str(_PACKAGE)) and not file.startswith(str(_PACKAGE / "_data"))
+
+
 def locate(error: AiCoreError) -> None:
     """Fill in the kernel source position of an error from its traceback, unless it has one."""
     if error.file is not None:
@@ -306,6 +324,6 @@ def locate(error: AiCoreError) -> None:
     trace = error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        if not name.startswith(str(_PACKAGE)) or name.startswith(str(_PACKAGE / "_data")):
+        if not inside(name):
             error.file, error.line = name, trace.tb_lineno
         trace = trace.tb_next

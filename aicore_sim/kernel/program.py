@@ -28,6 +28,15 @@ class Kind(IntEnum):
     """A change of issue-time state (atomics, loop mode ...): `arg` = (name, value); costs one issue slot."""
 
 
+_ORDERING_APIS = frozenset({"NdDmaDci", "DataCacheCleanAndInvalid", "DataSyncBarrier"})
+
+
+def orders(kind: Kind, api: str) -> bool:
+    """True for what a kernel calls only to order others or to make their data visible: flags, barriers, locks, meetings of
+    cores, cleaning and invalidating of caches. `api` is that of the entry's Op, "" without one."""
+    return Kind.SET_FLAG <= kind <= Kind.SYNC_ALL or api in _ORDERING_APIS
+
+
 class Entry:
     """One recorded instruction: `op` with its operands, or a synchronisation call.
 
