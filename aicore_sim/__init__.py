@@ -18,6 +18,7 @@ from aicore_sim.errors import (
     ParameterError,
     UnsupportedError,
 )
+from aicore_sim.hazards.model import Hazard, Hazards
 from aicore_sim.kernel import language as _language
 from aicore_sim.kernel import te as te
 from aicore_sim.kernel.arguments import GmSpec, MockTensor, MockValue
@@ -25,12 +26,13 @@ from aicore_sim.kernel.jit import jit
 from aicore_sim.kernel.language import *
 from aicore_sim.kernel.structs import Field, Struct, StructField
 from aicore_sim.launch import Run, simulate
+from aicore_sim.report.assertions import UncleanError, assert_clean
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AiCoreError", "AlignmentError", "CapacityError", "Card", "ConfigError", "DeadlockError", "Field", "GmSpec",
-    "MockTensor", "MockValue", "OutOfBoundsError", "ParameterError", "Run", "Struct", "StructField",
-    "UnsupportedError", "card_names", "jit", "load_card", "simulate",
+    "Hazard", "Hazards", "MockTensor", "MockValue", "OutOfBoundsError", "ParameterError", "Run", "Struct", "StructField",
+    "UncleanError", "UnsupportedError", "assert_clean", "card_names", "jit", "load_card", "simulate",
 ]  # fmt: skip
 __all__ += _language.__all__

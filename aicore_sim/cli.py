@@ -16,6 +16,7 @@ from aicore_sim import (
     __version__,
     cli_bench,
     cli_cards,
+    cli_check,
     cli_estimate,
     cli_explain,
     cli_fit,
@@ -58,6 +59,7 @@ def _top(
 
 
 app.command("run")(cli_run.run)
+app.command("check")(cli_check.check_command)
 app.command("scenarios")(cli_run.scenarios)
 app.command("cards")(cli_cards.cards)
 app.command("explain")(cli_explain.explain_command)

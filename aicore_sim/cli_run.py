@@ -50,6 +50,17 @@ Quirks = Annotated[
 Wrap = Annotated[
     str, typer.Option("--wrap", metavar="refuse|hardware", help="What becomes of values too wide for their field.")
 ]  # fmt: skip
+Name = Annotated[str, typer.Argument(metavar="SCENARIO", help="Name, or path of a .py file.")]
+Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Parameters of the scenario.")]
+Cards = Annotated[
+    list[str] | None,
+    typer.Option("--card", metavar="NAME[:SOC]|all|FILE.toml", help="Card; repeatable. Default atlas_350."),
+]
+Blocks = Annotated[int | None, typer.Option("--blocks", metavar="N", help="Blocks instead of the scenario's own.")]
+NoData = Annotated[bool, typer.Option("--no-data", help="Times only: move no bytes.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--override", metavar="KEY=VALUE", help="Change a number of the card; repeatable.")
+]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the report files.")]
 
 
@@ -80,24 +91,16 @@ class Outcome:
 
 
 def run(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="Name, or path of a .py file.")],
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Parameters of the scenario.")] = None,
-    card: Annotated[
-        list[str] | None,
-        typer.Option("--card", metavar="NAME[:SOC]|all|FILE.toml", help="Card; repeatable. Default atlas_350."),
-    ] = None,
-    blocks: Annotated[
-        int | None, typer.Option("--blocks", metavar="N", help="Blocks instead of the scenario's own.")
-    ] = None,
-    no_data: Annotated[bool, typer.Option("--no-data", help="Times only: move no bytes.")] = False,
+    scenario: Name,
+    words: Words = None,
+    card: Cards = None,
+    blocks: Blocks = None,
+    no_data: NoData = False,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not check the result.")] = False,
     no_contention: Annotated[
         bool, typer.Option("--no-contention", help="Run twice: what does waiting for shared L2 and memory cost?")
     ] = False,
-    override: Annotated[
-        list[str] | None,
-        typer.Option("--override", metavar="KEY=VALUE", help="Change a number of the card; repeatable."),
-    ] = None,
+    override: Overrides = None,
     quirks: Quirks = "documented",
     wrap: Wrap = "refuse",
     out: Out = None,
@@ -128,7 +131,7 @@ def run(
       aicore-sim run add --card atlas_a2 --against-msprof OPPROF_DIR
     """
     set_up_logging(quiet, verbose)
-    chosen = [one.reading(quirks, wrap) for one in load_cards(card or ["atlas_350"], override or [])]
+    chosen = chosen_cards(card, override, quirks, wrap)
     loaded = load_scenario(scenario)
     window_us = parse_window(window)
     if window_us is not None and no_files:
@@ -149,9 +152,19 @@ def run(
                    "results": [outcome.row for outcome in outcomes]})  # fmt: skip
     elif len(outcomes) > 1:
         console.print(_comparison(outcomes))
-    if all(outcome.status == BAD_INPUT for outcome in outcomes):
+    return exit_status([outcome.status for outcome in outcomes])
+
+
+def chosen_cards(card: Sequence[str] | None, override: Sequence[str] | None, quirks: str, wrap: str) -> list[Card]:
+    """The cards that a command line asks for, read as it says."""
+    return [one.reading(quirks, wrap) for one in load_cards(card or ["atlas_350"], override or [])]
+
+
+def exit_status(statuses: Sequence[int]) -> int:
+    """That of a command on several cards: bad input only if no card could run it, else wrong if one was."""
+    if all(status == BAD_INPUT for status in statuses):
         return BAD_INPUT
-    return WRONG if any(outcome.status == WRONG for outcome in outcomes) else DONE
+    return WRONG if WRONG in statuses else DONE
 
 
 def _on_card(request: Request, card: Card, folder: Path, console: Console, *, alone: bool) -> Outcome:

@@ -102,6 +102,15 @@ class ScalarDCache:
             done += hi - lo
         return hit
 
+    def marks(self, buffer: Buffer, offset: int, nbytes: int) -> NDArray[np.uint8] | None:
+        """Which of the bytes are defined in the lines held here; None if all are. Bytes that are not held count as defined."""
+        found = np.ones(nbytes, np.uint8)
+        for start, lo, hi in self._pieces(offset, nbytes):
+            line = self._set(buffer, start).get((buffer.uid, start))
+            if line is not None and line.shadow is not None:
+                found[start + lo - offset : start + hi - offset] = line.shadow[lo:hi]
+        return None if found.all() else found
+
     def clean_invalidate_line(self, buffer: Buffer, offset: int) -> bool:
         """Write the line that holds byte `offset` back if dirty, and drop it. True if it was written."""
         start = offset - offset % self.line_bytes

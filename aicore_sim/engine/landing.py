@@ -18,6 +18,9 @@ from typing import Any
 import simpy
 from simpy.events import URGENT
 
+from aicore_sim.engine.audit import Audit
+from aicore_sim.engine.torn import Torn
+from aicore_sim.engine.undefined import note_store
 from aicore_sim.instructions.base import Effect, Op, Pipe
 from aicore_sim.kernel.program import Entry
 from aicore_sim.memory import Buffer, Bytes
@@ -39,7 +42,8 @@ class InFlight:
     changes them in between.
     """
 
-    __slots__ = ("core", "done", "effect", "end", "entry", "free", "frozen", "reads", "shares", "start", "writes")
+    __slots__ = ("core", "done", "effect", "end", "entry", "free", "frozen", "reads", "shares", "start", "torn",
+                 "writes")  # fmt: skip
 
     def __init__(self, entry: Entry, op: Op, core: int, start: int, free: int, end: int) -> None:
         bufs, offs = entry.bufs, entry.offs
@@ -54,6 +58,8 @@ class InFlight:
         self.done = 0
         self.shares = 1
         self.frozen: dict[int, _Operands] | None = None
+        self.torn: list[Torn] = []
+        """Reads that met this effect while it was writing."""
 
     def upto(self, share: int) -> None:
         """Land everything before `share` of `shares`."""
@@ -132,9 +138,10 @@ class Landing:
     spares an event for every instruction and changes nothing, since nobody can tell.
     """
 
-    def __init__(self, env: simpy.Environment, ordered: Ordered) -> None:
+    def __init__(self, env: simpy.Environment, ordered: Ordered, audit: Audit | None = None) -> None:
         self.env = env
         self.ordered = ordered
+        self.audit = audit
         self._due: list[tuple[int, int, InFlight]] = []
         self._count = 0
 
@@ -157,31 +164,35 @@ class Landing:
             if buffer.writers:
                 for other in tuple(buffer.writers):
                     if _touches(other.writes, buffer, lo, hi):
-                        self._meet(other, new, new)
+                        self._meet(other, new, new, buffer, lo, hi)
             buffer.readers.append(new)
         for buffer, lo, hi in new.writes:
             if buffer.writers or len(buffer.readers) > 1:
                 for other in tuple(buffer.writers):
                     if _touches(other.writes, buffer, lo, hi):
-                        self._meet(other, new, None)
+                        self._meet(other, new, None, buffer, lo, hi)
                 for other in tuple(buffer.readers):
                     if other is not new and _touches(other.reads, buffer, lo, hi):
-                        self._meet(other, new, other)
+                        self._meet(other, new, other, buffer, lo, hi)
             elif buffer.readers and buffer.readers[0] is not new and _touches(buffer.readers[0].reads, buffer, lo, hi):
-                self._meet(buffer.readers[0], new, buffer.readers[0])
+                self._meet(buffer.readers[0], new, buffer.readers[0], buffer, lo, hi)
         for buffer, _, _ in new.writes:
             buffer.writers.append(new)
         return new
 
-    def _meet(self, old: InFlight, new: InFlight, reader: InFlight | None) -> None:
-        """Two effects want the same bytes at the same time; `reader` reads what the other one writes."""
+    def _meet(self, old: InFlight, new: InFlight, reader: InFlight | None, buffer: Buffer, lo: int, hi: int) -> None:
+        """Two effects want bytes [lo, hi) of `buffer` at the same time; `reader` reads what the other one writes."""
         if old.core == new.core and self.ordered(old.entry.op, new.entry.op):  # type: ignore[arg-type]
             old.upto(old.shares)
         else:
             self._spread(old)
             self._spread(new)
-            if reader is not None and reader.frozen is None:
-                self._freeze(reader)
+            if reader is not None:
+                if reader.frozen is None:
+                    self._freeze(reader)
+                if self.audit is not None:
+                    writer = old if reader is new else new
+                    writer.torn.append(Torn.take(reader.core, reader.entry.seq, buffer, lo, hi))
 
     def _spread(self, flight: InFlight) -> None:
         """From now on the effect lands in shares over its time."""
@@ -233,8 +244,13 @@ class Landing:
 
     def _finish(self, flight: InFlight) -> None:
         flight.upto(flight.shares)
+        if flight.torn and self.audit is not None:
+            for torn in flight.torn:
+                torn.file(self.audit)
         for buffer, _, _ in flight.writes:
             buffer.writers.remove(flight)
+            if buffer.shadow is not None and buffer.kind == "GM" and self.audit is not None:
+                note_store(self.audit, flight.core, flight.entry)
         for buffer, _, _ in flight.reads:
             buffer.readers.remove(flight)
 

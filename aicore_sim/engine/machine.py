@@ -82,7 +82,7 @@ class Machine:
         """The hardware orders dependent vector instructions by itself (spec api_semantics.md 19.1)."""
         banks = of_card(card)
         self.bank_waits = BankWaits(banks) if banks is not None else None
-        self.landing = Landing(self.env, hardware_order(self.v_after_v)) if data else None
+        self.landing = Landing(self.env, hardware_order(self.v_after_v), self.audit) if data else None
         self._miss_latency: dict[str, int] = {}
         self._sync: dict[str, tuple[Rendezvous, dict[int, Counter]]] = {}
         self._blocks: deque[tuple[int, BlockFactory]] = deque()

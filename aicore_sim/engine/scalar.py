@@ -14,6 +14,7 @@ from aicore_sim.engine.columns import FLAG_IDS, Cause
 from aicore_sim.engine.flags import Counter
 from aicore_sim.engine.perturb import PipeNoise
 from aicore_sim.engine.polls import Polls
+from aicore_sim.engine.undefined import note_load
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.context import Recorder
 from aicore_sim.kernel.program import Entry, Kind
@@ -202,6 +203,8 @@ class ScalarUnit:
         device = core.device
         device.begin(entry)
         answer = entry.arg(device)
+        if entry.op is not None and entry.op.reads and core.machine.data and core.machine.audit is not None:
+            note_load(core.machine.audit, core.index, entry, core.dcache)
         self.t += device.extra_ticks
         return answer
 

@@ -88,8 +88,11 @@ def _note(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _link(nodes: Small, used: int, spare: int, event: int, behind: int) -> tuple[Small, int, int, int]:
-    """Put `event` in front of the list `behind`; rows of `nodes` are (event, next). Returns (nodes, used, spare, its node)."""
+def _link(
+    nodes: Small, used: int, spare: int, event: int, behind: int, served: bool
+) -> tuple[Small, int, int, int]:  # fmt: skip
+    """Put `event` in front of the list `behind`; rows of `nodes` are (event, next, served). Returns (nodes, used, spare, its
+    node)."""
     if spare != NONE:
         node = spare
         spare = nodes[node, 1]
@@ -100,6 +103,7 @@ def _link(nodes: Small, used: int, spare: int, event: int, behind: int) -> tuple
         used += 1
     nodes[node, 0] = event
     nodes[node, 1] = behind
+    nodes[node, 2] = served
     return nodes, used, spare, node
 
 
@@ -160,7 +164,7 @@ def walk(
     reader = np.full(segments, NONE, np.int32)
     atoms = np.full(segments, NONE, np.int32)
     clash = np.full(segments, NONE, np.int32)
-    nodes = np.zeros((1024, 2), np.int32)
+    nodes = np.zeros((1024, 3), np.int32)
     used = 0
     spare = NONE
 
@@ -204,6 +208,7 @@ def walk(
                         first_time = which == 0
                         while (first_time and last != NONE) or chain != NONE:
                             before = last if first_time else nodes[chain, 0]
+                            served = which == 1 and nodes[chain, 2] != 0
                             if not first_time:
                                 chain = nodes[chain, 1]
                             first_time = False
@@ -223,9 +228,14 @@ def walk(
                                 # Between cores: overwriting what had been handed over, or reading before it was.
                                 if one_writes:
                                     past = older[g]
-                                    if past != NONE and current[mine, thread[past]] >= index[past]:
-                                        one, two = two, one
-                                        one_writes, two_writes = two_writes, one_writes
+                                    swap = past != NONE and current[mine, thread[past]] >= index[past]
+                                else:
+                                    swap = not served
+                                if swap:
+                                    one, two = two, one
+                                    one_writes, two_writes = two_writes, one_writes
+                            if core[one] != core[two] and one_writes and two_writes and site[one] > site[two]:
+                                one, two = two, one
                             kind = WAW if one_writes and two_writes else RAW if one_writes else WAR
                             if _ordered_by_hardware(one, two, thread, core, attr, unit_flag, atomic, v_after_v, kind):
                                 continue
@@ -237,7 +247,7 @@ def walk(
                                                     _seen(kind, one, two, start, free, end))  # fmt: skip
                     if writes:
                         if atomic[p] != 0 and last != NONE and last != p and atomic[last] == atomic[p]:
-                            nodes, used, spare, atoms[g] = _link(nodes, used, spare, last, atoms[g])
+                            nodes, used, spare, atoms[g] = _link(nodes, used, spare, last, atoms[g], False)
                         elif last != p:
                             spare = _drop(nodes, spare, atoms[g])
                             atoms[g] = NONE
@@ -258,13 +268,15 @@ def walk(
                         findings = _note(found, findings, known, key, one, two, WAW, g, seg_bytes[g],
                                                 _seen(WAW, one, two, start, free, end))  # fmt: skip
                         clash[g] = NONE
+                    served = last != NONE and current[mine, thread[last]] >= index[last]
                     node = reader[g]
                     while node != NONE and thread[nodes[node, 0]] != own:
                         node = nodes[node, 1]
                     if node != NONE:
                         nodes[node, 0] = p
+                        nodes[node, 2] = served
                     else:
-                        nodes, used, spare, reader[g] = _link(nodes, used, spare, p, reader[g])
+                        nodes, used, spare, reader[g] = _link(nodes, used, spare, p, reader[g], served)
 
         number[own] += 1
         index[p] = number[own]

@@ -10,7 +10,8 @@ import ast
 import linecache
 
 from aicore_sim.cards import Card
-from aicore_sim.hazards.model import Insertion
+from aicore_sim.hazards.model import Insertion, Party
+from aicore_sim.hazards.source import common_place
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.enums import HardEvent
 
@@ -75,6 +76,25 @@ def _has_event(name: str, card: Card | None, kind: str) -> bool:
     return any(name in card.names(f"sync.pairs.{one}") for one in kinds)
 
 
+def meeting(code: str, first: Party, second: Party) -> Fix:
+    """A call that all cores have to make as often, such as SyncAll, between what `first` did and what `second` does.
+
+    It goes before the statement that holds the second, in the innermost block with both lines: outside loops and branches
+    that only one of them is in. Right before the second where no block has both.
+    """
+    line = common_place(tree, first.line, second.line) if first.file == second.file and (tree := _parsed(first.file)) else None
+    return statement(code, second.file, line or second.line)
+
+
+def _parsed(file: str) -> ast.Module | None:
+    """The source of a kernel; None if it cannot be read."""
+    lines = linecache.getlines(file)
+    try:
+        return ast.parse("".join(lines)) if lines else None
+    except SyntaxError:
+        return None
+
+
 def invalidate_nddma(file: str, line: int) -> Fix:
     """NdDmaDci before an NDDMA read (spec coherence.md 6)."""
     return statement("asc.nd_dma_dci()", file, line)
@@ -97,9 +117,8 @@ def clean_line(file: str, line: int, *, after: bool, barrier: bool = False) -> F
 def scalar_operand(file: str, line: int) -> str | None:
     """The place that the GetValue or SetValue on this line reads or writes, as source: "flags[i]"; None if there is not
     exactly one."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
+    tree = _parsed(file)
+    if tree is None:
         return None
     found = {_operand(node) for node in ast.walk(tree)
              if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno)}  # fmt: skip

@@ -29,12 +29,13 @@ MOST_SITES = 4000
 @dataclass(frozen=True, slots=True)
 class Race:
     """Two rows without order that touch common bytes: `kind` is clocks.RAW, WAR or WAW. `address` is the first common byte
-    of the first occurrence in `place`, `bytes` how many it has there, `count` how often; `observed`: in this run the later
-    one really did not wait."""
+    of the first occurrence in buffer `uid` (`place`), `bytes` how many it has there, `count` how often it happened;
+    `observed`: in this run the later one really did not wait."""
 
     first: int
     second: int
     kind: int
+    uid: int
     place: Place
     address: int
     bytes: int
@@ -89,7 +90,7 @@ class Order:
 def _race(facts: Facts, events: Events, accesses: Accesses, row: list[int]) -> Race:
     one, two, kind, segment, nbytes, count, observed, _ = row
     uid, address = accesses.where(segment)
-    return Race(int(events.row[one]), int(events.row[two]), kind, facts.places[uid], address, nbytes, count, bool(observed))
+    return Race(int(events.row[one]), int(events.row[two]), kind, uid, facts.places[uid], address, nbytes, count, bool(observed))
 
 
 def _spread(events: Events, column: Ints) -> Ints:
@@ -135,9 +136,12 @@ def _attributes(facts: Facts, events: Events) -> tuple[Bits, Bits, Small]:
 
 
 def _sites(facts: Facts, events: Events) -> tuple[Small, int]:
-    """A small number for the source line and pipe of every event."""
-    line = np.zeros(len(events), np.int64)
-    line[events.position] = facts.columns.line
+    """A small number for the source line and pipe of every event, ascending in the text of the kernel."""
+    lines = facts.columns.lines
+    rank = np.zeros(len(lines), np.int64)
+    rank[sorted(range(len(lines)), key=lambda number: lines[number])] = np.arange(len(lines))
+    line = np.full(len(events), len(lines), np.int64)
+    line[events.position] = rank[facts.columns.line]
     _, inverse = np.unique(line * PIPES_PER_CORE + events.pipe, return_inverse=True)
     site = (inverse % MOST_SITES).astype(np.int32)
     return site, int(site.max(initial=0)) + 1

@@ -43,18 +43,20 @@ def sync_words(facts: Facts, events: Events) -> SyncWords:
     stores, loads = _accesses(facts, words)
     cleaned = _cleaned(facts)
     line = int(facts.card.value("scalar.dcache_line"))
-    end, start, core = facts.columns.end, facts.columns.start, facts.core
+    start, core = facts.columns.start, facts.core
+    # The scalar unit acts when its row begins, a pipe's bytes are there when its row ends.
+    landed = np.where(facts.pipe == int(Pipe.S), start, facts.columns.end)
     pairs: list[tuple[int, int]] = []
     polling = set(polls)
     for word, readers in loads.items():
-        arrivals = [(int(end[w]), w) for row in stores[word] for w in _arrival(facts, cleaned, row, word, line)]
+        arrivals = [(int(landed[w]), w) for row in stores[word] for w in _arrival(facts, cleaned, row, word, line)]
         for row in readers:
             if row not in polling:
                 continue
             looked = _filled(facts, cleaned, readers, row, word, line)
             seen = [w for tick, w in arrivals if tick <= start[looked] and core[w] != core[row]]
             if seen:
-                newest = max(seen, key=lambda w: int(end[w]))
+                newest = max(seen, key=lambda w: (int(landed[w]), w))
                 pairs.append((int(events.position[newest]), int(events.position[row])))
     both = np.array(pairs, np.int64).reshape(-1, 2)
     keep = both[both[:, 0] < both[:, 1]]

@@ -12,10 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from aicore_sim.engine.audit import Incident
 from aicore_sim.engine.columns import FLAG_IDS
+from aicore_sim.engine.torn import TORN
 from aicore_sim.hazards import clocks
 from aicore_sim.hazards.facts import Facts
-from aicore_sim.hazards.fixes import core_kind, flag_pair, statement
+from aicore_sim.hazards.fixes import core_kind, flag_pair, meeting, statement
 from aicore_sim.hazards.model import ERROR, OBSERVED, POSSIBLE, Hazard, Insertion, Party
 from aicore_sim.hazards.order import Order, Race
 from aicore_sim.instructions.base import Pipe
@@ -38,13 +40,18 @@ def find(facts: Facts, order: Order) -> list[Hazard]:
     """One hazard for each call that is missing, as far as that can be told.
 
     Races of several writers with one reader, or of one reader with several writers, that the same pair of flags would end are
-    one. Two writes without order are left out where the race of one of them with a reader says why.
+    one. Two writes without order are left out where the race of one of them with a reader says why, and so is overwriting
+    what another core reads where that core did not even wait for it to be written.
     """
+    torn = _torn(facts)
     explained = {_writer(facts, race) for race in order.races if race.kind != clocks.WAW}
-    found = [
-        _hazard(facts, race) for race in sorted(order.races, key=lambda race: int(facts.seq[race.second]))
-        if race.kind != clocks.WAW or not {_site(facts, race.first), _site(facts, race.second)} & explained
-    ]  # fmt: skip
+    early = {(_site(facts, race.second), _site(facts, race.first)) for race in order.races
+             if race.kind == clocks.RAW and facts.core[race.first] != facts.core[race.second]}  # fmt: skip
+    found = []
+    for race in sorted(order.races, key=lambda race: int(facts.seq[race.second])):
+        sites = _site(facts, race.first), _site(facts, race.second)
+        if not (explained & set(sites) if race.kind == clocks.WAW else race.kind == clocks.WAR and sites in early):
+            found.append(_hazard(facts, race, torn))
     found = _grouped(found, lambda h: (h.kind, h.at.file, h.at.line, h.at.pipe, h.at.core, h.fix))
     return _grouped(found, lambda h: (h.kind, h.other and (h.other.file, h.other.line, h.other.pipe, h.other.core),
                                       h.at.pipe, h.at.core))  # fmt: skip
@@ -76,7 +83,18 @@ def _joined(first: Hazard, second: Hazard) -> Hazard:
     return replace(first, verdict=verdict, count=max(first.count, second.count), detail=f"{first.detail}; also {lines}")
 
 
-def _hazard(facts: Facts, race: Race) -> Hazard:
+def _torn(facts: Facts) -> dict[tuple[int, int, int], Incident]:
+    """The first read of every line that met a write in progress, by (line, pipe, buffer)."""
+    found: dict[tuple[int, int, int], Incident] = {}
+    for incident in facts.audit.incidents:
+        if incident.kind == TORN:
+            row = facts.row_of(incident.core, incident.seq)
+            if row >= 0:
+                found.setdefault((*_site(facts, row), incident.uid), incident)
+    return found
+
+
+def _hazard(facts: Facts, race: Race, torn: dict[tuple[int, int, int], Incident]) -> Hazard:
     one, two = facts.party(race.first), facts.party(race.second)
     place = race.place
     what = f"{place.label} bytes {race.address}..{race.address + race.bytes - 1}"
@@ -84,9 +102,12 @@ def _hazard(facts: Facts, race: Race) -> Hazard:
     detail = _WORDS[race.kind].format(one=_name(one), two=_name(two), what=what)
     fix, insert = _fix(facts, race, one, two)
     reads = race.kind == clocks.RAW
+    reader = race.second if reads else race.first
+    met = torn.get((*_site(facts, reader), race.uid)) if race.kind != clocks.WAW else None
     return Hazard(
         kind, ERROR, OBSERVED if race.observed else POSSIBLE, two, detail, fix, place.label, race.address, race.bytes,
-        race.count, one, ordered=False, visible=True if reads else None, insert=insert,
+        race.count, one, ordered=False, visible=True if reads else None,
+        old=met.old.hex() if met else "", new=met.new.hex() if met else "", insert=insert,
     )  # fmt: skip
 
 
@@ -124,11 +145,11 @@ def _between_cores(facts: Facts, race: Race, one: Party, two: Party) -> tuple[st
     if not facts.card.ids("sync.sync_all_ids"):
         return "", ()
     if first.kind == second.kind:
-        return statement("asc.sync_all()", two.file, two.line)
+        return meeting("asc.sync_all()", one, two)
     used = set(np.unique(c.arg[np.isin(facts.kind, [int(Kind.CROSS_SET), int(Kind.CROSS_WAIT)])]).tolist())
     ident = next((i for i in facts.card.ids("sync.cross_core_ids") if i not in used), None)
     if ident is None or first.group != second.group:
-        return statement("asc.sync_all(is_aiv_only=False)", two.file, two.line)
+        return meeting("asc.sync_all(is_aiv_only=False)", one, two)
     set_it = statement(f"asc.cross_core_set_flag({ident}, 2, asc.PipeID.PIPE_{one.pipe})", one.file, one.line, after=True)
     pipe = f", asc.PipeID.PIPE_{two.pipe}" if facts.card.npu_arch == 3510 else ""
     wait = statement(f"asc.cross_core_wait_flag({ident}, 2{pipe})", two.file, two.line)

@@ -96,8 +96,9 @@ class HalfBlockEffect:
             if bufs[1].shadow is not None:
                 marks = np.array(self.src.view(bufs[1].shadow, offs[1], repeat, 1, n), order="C").reshape(-1, 2)
                 known = np.logical_and.reduce(marks, axis=1).astype(np.uint8)
-            if self.word is None and not bufs[2].is_defined(offs[2], offs[2] + TABLE_BYTES):
-                known[:] = 0
+            if self.word is None and bufs[2].shadow is not None:
+                entries = bufs[2].shadow[offs[2] : offs[2] + TABLE_BYTES].reshape(LANES, -1)
+                known &= np.resize(np.logical_and.reduce(entries, axis=1).astype(np.uint8), known.size)
             _put(self._halves(bufs[0].shadow, offs[0], repeat, blocks), known, chosen)
 
     def _words(self, bufs: Sequence[Buffer], offs: Sequence[int]) -> Words:

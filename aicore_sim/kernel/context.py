@@ -20,7 +20,9 @@ from aicore_sim.errors import AiCoreError, AlignmentError, OutOfBoundsError, Uns
 from aicore_sim.instructions.atomic import atomic_variant
 from aicore_sim.instructions.base import Op, Pipe
 from aicore_sim.kernel.autosync import AutoSync
+from aicore_sim.kernel.notes import GM_OUT_OF_BOUNDS, OUT_OF_TENSOR, Note, Notes
 from aicore_sim.kernel.program import Entry, Kind, orders
+from aicore_sim.kernel.roots import Roots
 from aicore_sim.memory import Buffer, GlobalMemory
 
 LEAD = 2048
@@ -51,6 +53,10 @@ class Session:
     line_ids: dict[tuple[str, int], int] = field(default_factory=dict)
     warnings: dict[tuple[str, int], int] = field(default_factory=dict)
     """(text, line id) -> how often."""
+    roots: Roots = field(default_factory=Roots)
+    """Declarations of local tensors, for the checks after the run."""
+    notes: Notes = field(default_factory=Notes)
+    """Accesses outside their tensor or argument, for the checks after the run."""
     words: dict[tuple[int, int], int] = field(default_factory=dict)
     """Words in GM through which cores meet, in runs without data: (buffer, byte) -> value."""
 
@@ -179,6 +185,8 @@ class Recorder:
         entry = Entry(Kind.EXEC, op.pipe, line, op, tuple(bufs), tuple(offs))
         if op.gm_operand >= 0:
             entry.l2 = operands[op.gm_operand].l2_hint
+        if self.session.roots.shared:
+            self.session.roots.note(entry, operands)
         self.append(entry)
 
     def _misaligned(self, op: Op, tensor: Any, align: int) -> None:
@@ -190,7 +198,7 @@ class Recorder:
     def _beyond(self, op: Op, operand: Any, first: int, last: int, line: int) -> None:
         buffer: Buffer = operand.buffer
         if buffer.kind == "GM" and first >= 0 and self.session.slack_is_warning and last <= buffer.size + buffer.slack:
-            self.session.warn(f"{op.api}: accesses {last - buffer.size} B behind the end of {buffer.label}", line)
+            self.behind_argument(op.api, buffer, max(first, buffer.size), last, line)
             return
         raise OutOfBoundsError(
             f"{op.api} touches bytes {first}..{last - 1} of {buffer.label} ({buffer.kind}), which has {buffer.size} B",
@@ -203,6 +211,21 @@ class Recorder:
             raise OutOfBoundsError(text, field="size", value=nbytes, allowed=f"<= {tensor.dtype.nbytes(tensor.size)} B",
                                    card=self.card.name)  # fmt: skip
         self.session.warn(text, line)
+        self.outside_tensor(op.api, tensor, tensor.offset + nbytes, line)
+
+    def behind_argument(self, api: str, buffer: Buffer, first: int, last: int, line: int) -> None:
+        """Warn of an access to the bytes [first, last) of GM that belong to an allocation but not to its argument."""
+        text = f"{api}: accesses {last - buffer.size} B behind the end of {buffer.label}"
+        self.session.warn(text, line)
+        what = f"argument {buffer.label} of {buffer.size} B"
+        self.session.notes.add(Note(GM_OUT_OF_BOUNDS, line, self.index, api, buffer.uid, first, last, what, text))
+
+    def outside_tensor(self, api: str, tensor: Any, last: int, line: int) -> None:
+        """Note an access that ends at byte `last` of the buffer of `tensor`, behind the tensor's end."""
+        first = tensor.offset + tensor.dtype.nbytes(max(tensor.size, 0))
+        what = f"{tensor.kind} tensor of {tensor.size} {tensor.dtype.api_name} at byte {tensor.offset}"
+        text = f"{api} goes {last - first} B behind the end of a {what}"
+        self.session.notes.add(Note(OUT_OF_TENSOR, line, self.index, api, tensor.buffer.uid, first, last, what, text))
 
     def append(self, entry: Entry) -> None:
         """Append a prepared entry and hand over to the engine when the lead is used up."""

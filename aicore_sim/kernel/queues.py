@@ -16,6 +16,7 @@ from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import HardEvent, TPosition
 from aicore_sim.kernel.events import locks, pipes_of, pools, reverse, uses_locks
 from aicore_sim.kernel.program import Kind
+from aicore_sim.kernel.roots import NO_ROOT
 from aicore_sim.kernel.tensor import LocalTensor
 from aicore_sim.kernel.values import RuntimeInt
 
@@ -44,7 +45,7 @@ _POSITION_PIPE = {TPosition.VECIN: Pipe.MTE2, TPosition.VECCALC: Pipe.V, TPositi
 class Slot:
     """One buffer of a queue: where it is, who has it, and the ids it holds."""
 
-    __slots__ = ("free_id", "lock", "offset", "queue", "ready_event", "ready_id", "state")
+    __slots__ = ("free_id", "lock", "offset", "queue", "ready_event", "ready_id", "root", "state")
 
     def __init__(self, queue: TQueBind, offset: int) -> None:
         self.queue = queue
@@ -56,6 +57,8 @@ class Slot:
         self.ready_id = -1
         self.ready_event = HardEvent.V_V
         self.lock = -1
+        self.root = NO_ROOT
+        """Id of the buffer as a declared range of memory (roots.py)."""
 
 
 class TQueBind:
@@ -99,6 +102,10 @@ class TQueBind:
         """Called by InitBuffer: the byte offsets of the buffers and their size. In place queues take their ids here."""
         self.slots = [Slot(self, offset) for offset in offsets]
         self.size = size
+        if self._memory is not None:
+            for slot in self.slots:
+                slot.root = rec.session.roots.declare(self._memory.uid, slot.offset, slot.offset + size, self.position.name,
+                                                      rec.line())  # fmt: skip
         if not self.here or isinstance(self, TBuf):
             return
         for slot in self.slots:
@@ -134,7 +141,7 @@ class TQueBind:
     def _rebind(self, tensor: LocalTensor, slot: Slot) -> None:
         """Point `tensor` at a buffer; InitBuffer has checked that it fits."""
         tensor.position, tensor.owner = self.position, slot
-        tensor.kind, tensor.offset, tensor.buffer = self.kind, slot.offset, self._memory
+        tensor.kind, tensor.offset, tensor.buffer, tensor.root = self.kind, slot.offset, self._memory, slot.root
         tensor.size = self.size * 8 // tensor.dtype.bits
 
     # ---- the four calls ---------------------------------------------------------------------------------------------
@@ -357,7 +364,7 @@ class TBuf(TQueBind):
                                  allowed=f"<= {(self.size - start) * 8 // dtype.bits} elements")  # fmt: skip
         tensor = LocalTensor(dtype)
         tensor.position, tensor.owner = self.position, slot
-        return tensor.bind(self.kind, slot.offset + start, count)
+        return tensor.bind(self.kind, slot.offset + start, count, slot.root)
 
     def alloc_tensor(self, dtype: DataType | None = None, *, tensor: LocalTensor | None = None) -> Any:
         """The buffer, without any event (spec pyasc.md 13)."""

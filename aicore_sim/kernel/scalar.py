@@ -80,7 +80,10 @@ def _check(rec: Recorder, op: Op, tensor: Any, index: int, byte: int) -> None:
             raise OutOfBoundsError(f"{op.api}: element {index} is outside {buffer.label} ({buffer.size} B)",
                                    field="index", value=index, allowed=f"bytes 0..{buffer.size - 1}",
                                    card=rec.card.name)  # fmt: skip
-        rec.session.warn(f"{op.api}: accesses {last - buffer.size} B behind the end of {buffer.label}", rec.line())
+        rec.behind_argument(op.api, buffer, max(byte, buffer.size), last, rec.line())
+    size = getattr(tensor, "size", None)
+    if size is not None and index >= size and last <= buffer.size:
+        rec.outside_tensor(op.api, tensor, last, rec.line())
     if byte % op.nbytes:
         raise AlignmentError(f"{op.api}: an element lies on a multiple of its size", field="address", value=byte,
                              allowed=f"multiples of {op.nbytes}", card=rec.card.name)  # fmt: skip

@@ -14,6 +14,7 @@ from aicore_sim.errors import AlignmentError, CapacityError, OutOfBoundsError, P
 from aicore_sim.kernel.addresses import LocalAddress
 from aicore_sim.kernel.context import current
 from aicore_sim.kernel.enums import CacheMode, CacheRwMode, TPosition
+from aicore_sim.kernel.roots import NO_ROOT
 from aicore_sim.memory import Buffer
 
 __all__ = ["GlobalAddress", "GlobalTensor", "LocalTensor"]
@@ -137,7 +138,7 @@ class LocalTensor:
     AlignmentError if the address breaks the buffer's alignment (spec api_semantics.md 1.3).
     """
 
-    __slots__ = ("buffer", "dtype", "kind", "offset", "owner", "position", "shape_info", "size", "tag")
+    __slots__ = ("buffer", "dtype", "kind", "offset", "owner", "position", "root", "shape_info", "size", "tag")
 
     def __init__(
         self, dtype: DataType, pos: TPosition | None = None, addr: int | None = None, tile_size: int | None = None
@@ -149,6 +150,8 @@ class LocalTensor:
         self.kind = ""
         self.offset = 0
         self.size = 0
+        self.root = NO_ROOT
+        """Id of the declaration that this tensor is a view of (roots.py)."""
         self.position = TPosition.VECIN if pos is None else pos
         self.buffer: Any = None
         """The memory behind it; None if this core does not have it."""
@@ -160,8 +163,8 @@ class LocalTensor:
                 raise AlignmentError(f"a tensor in {self.kind} starts at a multiple of {align} B", field="addr",
                                      value=self.offset, allowed=f"multiples of {align}", card=rec.card.name)  # fmt: skip
 
-    def bind(self, kind: str, offset: int, size: int) -> LocalTensor:
-        """Attach to byte `offset` of hardware buffer `kind`, `size` elements."""
+    def bind(self, kind: str, offset: int, size: int, root: int = NO_ROOT) -> LocalTensor:
+        """Attach to byte `offset` of hardware buffer `kind`, `size` elements; as a view of declaration `root` if there is one."""
         rec = current()
         capacity = int(rec.card.value(f"buffers.{kind}.size"))
         nbytes = self.dtype.nbytes(size)
@@ -172,7 +175,10 @@ class LocalTensor:
                 card=rec.card.name,
             )  # fmt: skip
         self.kind, self.offset, self.size = kind, offset, size
-        self.buffer = rec.buffers.get(kind)
+        self.buffer = buffer = rec.buffers.get(kind)
+        self.root = root
+        if root == NO_ROOT and buffer is not None:
+            self.root = rec.session.roots.declare(buffer.uid, offset, offset + nbytes, self.position.name, rec.line())
         return self
 
     @property
@@ -185,7 +191,7 @@ class LocalTensor:
         dtype = self.dtype
         view = LocalTensor.__new__(LocalTensor)
         view.dtype, view.owner, view.shape_info, view.tag = dtype, self.owner, None, self.tag
-        view.kind, view.position, view.buffer = self.kind, self.position, self.buffer
+        view.kind, view.position, view.buffer, view.root = self.kind, self.position, self.buffer, self.root
         view.offset = self.offset + (start * dtype.bits >> 3 if dtype.bits >= 8 else _bytes(start, dtype))
         view.size = self.size - start
         return view
@@ -248,7 +254,7 @@ class LocalTensor:
 
     def set_addr_with_offset(self, src: LocalTensor, offset: int) -> None:
         """Start at element `offset` of `src`."""
-        self.kind, self.position, self.buffer = src.kind, src.position, src.buffer
+        self.kind, self.position, self.buffer, self.root = src.kind, src.position, src.buffer, src.root
         self.offset = src.offset + _bytes(_whole(offset, "offset"), src.dtype)
         self.size = (src.get_length() - (self.offset - src.offset)) * 8 // self.dtype.bits
 

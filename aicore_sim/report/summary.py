@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from aicore_sim.hazards.model import Hazard
 from aicore_sim.launch import Contention, Run
+from aicore_sim.report.hazards import STYLES, one_line
 
 TOP_STALLS = 5
 TOP_LINES = 10
@@ -47,7 +49,7 @@ def as_result(run: Run) -> dict[str, Any]:
         "pipes": trace.pipes(),
         "stalls": trace.stalls().to_dict("records"),
         "metrics": run.metrics,
-        "hazards": run.hazards,
+        "hazards": list(run.hazards),
         "measured": run.measured,
         "against_msprof": run.against_msprof,
         "files": run.files,
@@ -96,8 +98,8 @@ def print_result(run: Run, console: Console) -> None:
     if run.against_msprof is not None:
         rows = [{**row, "value": row["measured"]} for row in run.against_msprof]
         console.print(_measured_table(rows, "msprof against simulated (means over cores, bytes of all)"))
-    _print_lines(console, "hazards", [_hazard_line(hazard) for hazard in run.hazards], "red")
-    _print_lines(console, "warnings", _warning_lines(run.warnings), "yellow")
+    _print_hazards(run.hazards, console)
+    _print_lines(console, "warnings", _warning_lines(run.warnings), "bold yellow")
     if run.files:
         parent = Path(run.files[0]).parent
         names = [str(Path(f).name) if Path(f).parent == parent else str(f) for f in run.files]
@@ -181,10 +183,11 @@ def _measured_table(measured: Sequence[Mapping[str, Any]], title: str = "publish
     return table
 
 
-def _hazard_line(hazard: Any) -> str:
-    if isinstance(hazard, Mapping):
-        return str(hazard.get("message", hazard))
-    return str(hazard)
+def _print_hazards(hazards: Sequence[Hazard], console: Console) -> None:
+    if hazards:
+        worst = next(severity for severity in STYLES if any(hazard.severity == severity for hazard in hazards))
+        _print_lines(console, "hazards", [one_line(hazard) for hazard in hazards], STYLES[worst])
+        console.print(Text("  `aicore-sim check` shows each with its fix", style="dim"))
 
 
 def _warning_lines(warnings: Sequence[tuple[str, str, int, int]]) -> list[str]:
@@ -201,7 +204,7 @@ def _warning_lines(warnings: Sequence[tuple[str, str, int, int]]) -> list[str]:
 def _print_lines(console: Console, title: str, lines: Sequence[str], style: str) -> None:
     if not lines:
         return
-    console.print(Text(f"{title}: {len(lines)}", style=f"bold {style}"))
+    console.print(Text(f"{title}: {len(lines)}", style=style))
     for line in lines[:TOP_LINES]:
         console.print(Text(f"  {line}"))
     if len(lines) > TOP_LINES:

@@ -9,7 +9,7 @@ import pytest
 
 from aicore_sim.cards import load_card
 from aicore_sim.hazards import fixes
-from aicore_sim.hazards.model import Insertion
+from aicore_sim.hazards.model import Insertion, Party
 from aicore_sim.instructions.base import Pipe
 
 
@@ -95,3 +95,48 @@ def test_cleaning_a_line_names_the_tensor(kernel: str) -> None:
         (1, "asc.data_sync_barrier(asc.MemDsbT.DDR)", True),
     ]  # fmt: skip
     assert fixes.clean_line(kernel, 4, after=False) == fixes.NO_FIX
+
+
+CORES = """\
+def kernel(x, core):
+    if core == 0:
+        for t in range(4):
+            write(t)
+    else:
+        wait()
+    for t in range(4):
+        read(t)
+        if t:
+            write(t)
+        for u in range(t): read(u)
+
+def helper(x):
+    read(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "line"),
+    [
+        (4, 8, 7),  # outside both loops and the branch
+        (8, 4, 2),
+        (8, 10, 9),  # inside the loop that has both
+        (10, 8, 8),
+        (10, 11, 11),
+        (8, 8, 8),
+        (4, 6, 6),  # branches that exclude each other: right before it
+        (4, 14, 14),  # not in one function
+    ],
+)
+def test_meetings_are_where_all_cores_pass(tmp_path: Path, first: int, second: int, line: int) -> None:
+    file = tmp_path / "cores.py"
+    file.write_text(CORES)
+    parties = [Party(f"core{n}.aiv0", "MTE2", "DataCopy", str(file), at, 0.0) for n, at in enumerate((first, second))]
+    words, places = fixes.meeting("asc.sync_all()", *parties)
+    assert places == (Insertion(str(file), line, "asc.sync_all()"),)
+    assert words == f"add asc.sync_all() before line {line}"
+
+
+def test_meetings_without_source_are_right_before_the_second() -> None:
+    parties = [Party("core0.aiv0", "MTE2", "DataCopy", file, 5, 0.0) for file in ("nowhere.py", "nowhere.py")]
+    assert fixes.meeting("asc.sync_all()", *parties)[1][0].line == 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from aicore_sim import Hazards
 from aicore_sim.cards import load_card
 from aicore_sim.engine.columns import CAUSE_NAMES, Cause, Columns, CoreInfo
 from aicore_sim.instructions.base import Pipe
@@ -23,6 +23,7 @@ from aicore_sim.report import tables
 from aicore_sim.report.files import write_files
 from aicore_sim.report.summary import as_result, print_result
 from aicore_sim.trace import Trace
+from tests.report.hazard_examples import race, stale
 from tests.synthetic_columns import ADD, LOAD, MMAD, STORE, Row, aic, aiv, make_columns, stream
 
 
@@ -54,20 +55,11 @@ def read(path: Path) -> list[dict[str, str]]:
 # -- JSON -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Finding:
-    text: str
-    address: np.int64
-
-    def as_dict(self) -> dict[str, object]:
-        return {"message": self.text, "address": self.address}
-
-
 def test_result_follows_the_contract() -> None:
     measured = [{"metric": "time_us", "value": 0.2, "unit": "us", "simulated": np.float64(0.21), "error": 0.05}]
     run = run_of(
         mix(), correct=True, metrics={"per_copy_ns": np.float32(2.5), "nothing": float("nan")}, measured=measured,
-        hazards=[Finding("stale", np.int64(64))], files=["out/summary.json"],
+        hazards=Hazards([race(address=np.int64(64)), stale("k.py")]), files=["out/summary.json"],
     )  # fmt: skip
     result = json.loads(json.dumps(as_result(run), allow_nan=False))
     assert set(result) == {
@@ -82,7 +74,8 @@ def test_result_follows_the_contract() -> None:
     assert result["pipes"]["aic"]["M"] == {"time_us": pytest.approx(0.03), "ratio": pytest.approx(0.3)}
     assert {"core_kind": "aiv", "pipe": "V", "cause": "flag", "share": 0.25} in result["stalls"]
     assert result["metrics"] == {"per_copy_ns": 2.5, "nothing": None}
-    assert result["hazards"] == [{"message": "stale", "address": 64}]
+    assert [(hazard["kind"], hazard["address"]) for hazard in result["hazards"]] == [("stale-nddma", 1024), ("race-raw", 64)]
+    assert result["hazards"][0] == stale("k.py").as_dict()
     assert result["measured"][0]["simulated"] == 0.21
 
 
@@ -120,7 +113,7 @@ def test_summary_says_what_matters() -> None:
         mix(), correct=False,
         measured=[{"metric": "time_us", "value": 0.2, "unit": "us", "simulated": 0.25, "error": 0.25}],
         warnings=[("odd stride", "k.py", 7, 3), ("odd stride", "k.py", 7, 2), ("slow [b]", "k.py", 9, 1)],
-        files=["out/trace.csv", "out/summary.json"], hazards=[{"message": "race on UB"}], metrics={"per_copy_ns": 38.8},
+        files=["out/trace.csv", "out/summary.json"], hazards=Hazards([race()]), metrics={"per_copy_ns": 38.8},
     )  # fmt: skip
     text = printed(run)
     assert run.card.label in text
@@ -135,7 +128,7 @@ def test_summary_says_what_matters() -> None:
     assert "+25.0%" in text
     assert "odd stride (k.py:7, 5 times)" in text
     assert "slow [b] (k.py:9)" in text
-    assert "race on UB" in text
+    assert "hazards: 1\n  warning race-raw (possible): core0.aiv0 V Add at k.py:12\n" in text
     assert "out: trace.csv, summary.json" in text
     assert "per_copy_ns = 38.8" in text
 
@@ -152,6 +145,14 @@ def test_many_warnings_are_shortened() -> None:
     text = printed(run_of(mix(), warnings=[(f"w{i}", "k.py", i, 1) for i in range(25)]))
     assert "warnings: 25" in text
     assert "and 15 more" in text
+
+
+def test_many_hazards_are_shortened_errors_first() -> None:
+    text = printed(run_of(mix(), hazards=Hazards([*(race(line=line) for line in range(1, 13)), stale("k.py")])))
+    lines = text.splitlines()
+    at = lines.index("hazards: 13")
+    assert lines[at + 1].startswith("  error stale-nddma")
+    assert "  and 3 more" in lines
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
