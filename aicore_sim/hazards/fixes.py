@@ -151,3 +151,8 @@ def outermost_loop(file: str, line: int) -> int | None:
     tree = _parsed(file)
     path = statements_at(tree, line)[1] if tree is not None else []
     return next((one.lineno for one in path if isinstance(one, (ast.For, ast.While))), None)
+
+
+def source_line(file: str, line: int) -> str:
+    """The text of a line of a kernel; "" if it cannot be read."""
+    return linecache.getline(file, line)
