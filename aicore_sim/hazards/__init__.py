@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from aicore_sim.cards import Card
 from aicore_sim.engine.columns import Columns
-from aicore_sim.hazards import overlaps, races, tensors, undefined
+from aicore_sim.hazards import layouts, overlaps, races, tensors, undefined
 from aicore_sim.hazards.facts import Facts
 from aicore_sim.hazards.model import Hazard, Hazards
 from aicore_sim.hazards.order import Order
@@ -19,5 +19,6 @@ def find_hazards(columns: Columns, card: Card) -> Hazards:
         return Hazards()
     facts = Facts(columns, card)
     order = Order(facts)
-    found: list[Hazard] = [*races.find(facts, order), *undefined.find(facts), *tensors.find(facts), *overlaps.find(facts)]
+    found: list[Hazard] = [*races.find(facts, order), *undefined.find(facts), *tensors.find(facts), *overlaps.find(facts),
+                           *layouts.find(facts)]  # fmt: skip
     return Hazards(found)

@@ -131,12 +131,12 @@ def _seen(kind: int, one: int, two: int, start: Ints, free: Ints, end: Ints) -> 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def walk(
-    thread: Small, clock_of: Small, loose_of: Small, core: Small, attr: Bits, unit_flag: Bits, atomic: Small, seq: Ints,
-    edge_first: Ints, edge_source: Ints, refs: Small, keep: Small, kept: int, threads: int, v_after_v: bool,
+    visit: Small, thread: Small, clock_of: Small, loose_of: Small, core: Small, attr: Bits, unit_flag: Bits, atomic: Small,
+    seq: Ints, edge_first: Ints, edge_source: Ints, refs: Small, keep: Small, kept: int, threads: int, v_after_v: bool,
     acc_first: Ints, acc_place: Small, acc_write: Bits, place_first: Ints, seg_lo: Small, seg_hi: Small, seg_bytes: Ints,
     seg_lasting: Bits, site: Small, sites: int, start: Ints, free: Ints, end: Ints,
 ) -> tuple[Small, Small, Ints]:  # fmt: skip
-    """Go through all events once. Arrays are over positions unless named otherwise.
+    """Go through all events once, in the order `visit`. Arrays are over positions unless named otherwise.
 
     `thread` numbers an event, `clock_of` is the thread whose clock it goes by, `loose_of` that core's thread of loose
     accesses. Edges are grouped by target; `refs` counts how often an event is a source. `keep` numbers the `kept` events whose
@@ -172,7 +172,7 @@ def walk(
     found = np.zeros((MOST_FINDINGS, 8), np.int64)
     findings = 0
 
-    for p in range(count):
+    for p in visit:
         mine = clock_of[p]
         for e in range(edge_first[p], edge_first[p + 1]):
             source = edge_source[e]

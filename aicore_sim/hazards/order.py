@@ -15,6 +15,7 @@ from aicore_sim.hazards.facts import PIPES_PER_CORE, Facts
 from aicore_sim.hazards.polls import sync_words
 from aicore_sim.hazards.program import LOOSE, Events, events_of
 from aicore_sim.hazards.segments import Accesses, accesses_of
+from aicore_sim.hazards.visit import visits
 from aicore_sim.instructions.atomic import AtomicEffect
 from aicore_sim.instructions.base import CubeWork, Pipe
 from aicore_sim.kernel.program import Kind
@@ -62,9 +63,10 @@ class Order:
         refs = np.bincount(source, minlength=len(events)).astype(np.int32)
         c = facts.columns
         start, free, end = (_spread(events, column) for column in (c.start, c.free, c.end))
+        visit = visits(events, source, target, facts.cores)
         index, kept, found = clocks.walk(
-            thread, clock_of, loose_of, events.core.astype(np.int32), attr, unit_flag, atomic, events.seq, edge_first, source,
-            refs, slot, int(chosen.size), threads, bool(facts.card.model.vector.keeps_order.value), accesses.first,
+            visit, thread, clock_of, loose_of, events.core.astype(np.int32), attr, unit_flag, atomic, events.seq, edge_first,
+            source, refs, slot, int(chosen.size), threads, bool(facts.card.model.vector.keeps_order.value), accesses.first,
             accesses.place, accesses.write, accesses.place_first, accesses.seg_lo, accesses.seg_hi, accesses.seg_bytes,
             accesses.seg_lasting, site, sites, start, free, end,
         )  # fmt: skip

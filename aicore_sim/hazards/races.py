@@ -104,10 +104,13 @@ def _hazard(facts: Facts, race: Race, torn: dict[tuple[int, int, int], Incident]
     reads = race.kind == clocks.RAW
     reader = race.second if reads else race.first
     met = torn.get((*_site(facts, reader), race.uid)) if race.kind != clocks.WAW else None
+    got, wanted = (met.old, met.new) if met else (b"", b"")
+    if not reads:
+        got, wanted = wanted, got
     return Hazard(
         kind, ERROR, OBSERVED if race.observed else POSSIBLE, two, detail, fix, place.label, race.address, race.bytes,
         race.count, one, ordered=False, visible=True if reads else None,
-        old=met.old.hex() if met else "", new=met.new.hex() if met else "", insert=insert,
+        old=got.hex(), new=wanted.hex(), insert=insert,
     )  # fmt: skip
 
 
