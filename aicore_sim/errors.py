@@ -94,7 +94,7 @@ class Wait:
 
     `what` is one of "flag" (WaitFlag), "set" (SetFlag of a flag that is still up), "queue" (a full queue), "drain" (a pipe
     that has to finish), "unit_flag", "mutex", "sync_all", "cross" (CrossCoreWaitFlag), "poll". `event` is SRC_DST of a flag,
-    `ident` the id of a flag or lock. `root` marks those that explain the others: a cycle, or the ends of the chains.
+    `ident` the id of a flag or lock. `role` is "cycle" or "end" for those that explain the others: a cycle, or the ends of chains.
     `wanted` is the place of the call that would help, if the program has got to it; `later`: it stands behind the wait in
     the program of the same core. `absent` are the cores that a SyncAll lacks, `blocks` how many blocks without a core.
     """
@@ -109,7 +109,7 @@ class Wait:
     text: str
     event: str = ""
     ident: int = -1
-    root: bool = False
+    role: str = ""
     wanted: tuple[str, int] | None = None
     later: bool = False
     absent: tuple[str, ...] = ()

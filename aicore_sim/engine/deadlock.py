@@ -65,7 +65,9 @@ def explain(machine: Machine, columns: Columns) -> DeadlockError:
     left = sum(not core.scalar.finished for core in machine.cores)
     text = f"deadlock: {left} of {len(machine.cores)} cores cannot go on"
     text += "; the waits form a cycle" if cycle else ""
-    waits = [_wait(machine, columns, who, blocked[who], who in roots) for who in dict.fromkeys([*shown, *sorted(blocked)])]
+    roles = dict.fromkeys(roots, "cycle" if cycle else "end")
+    everybody = dict.fromkeys([*shown, *sorted(blocked)])
+    waits = [_wait(machine, columns, who, blocked[who], roles.get(who, "")) for who in everybody]
     error = DeadlockError(text, lines, waits=waits, file=file, line=line, card=machine.card.name)
     error.columns = columns
     return error
@@ -95,7 +97,7 @@ def _blocked_entry(machine: Machine, who: Waiter) -> Entry | None:
     return unit.current if unit is not None else None
 
 
-def _wait(machine: Machine, columns: Columns, who: Waiter, why: _Blocked, root: bool) -> Wait:
+def _wait(machine: Machine, columns: Columns, who: Waiter, why: _Blocked, role: str) -> Wait:
     entry = _blocked_entry(machine, who)
     file, line = machine.session.lines[entry.line] if entry is not None else ("", 0)
     api = "" if entry is None else entry.op.api if entry.op is not None else CALLS.get(entry.kind, entry.kind.name)
@@ -106,10 +108,12 @@ def _wait(machine: Machine, columns: Columns, who: Waiter, why: _Blocked, root: 
         mine = columns.free[(columns.core == who[0]) & (columns.pipe == int(Pipe[who[1]]))]
         since = max(int(np.max(mine, initial=0)), entry.issue if entry is not None else 0)
     wanted = why.wanted
-    later = wanted is not None and entry is not None and (not _issued(wanted) or wanted.seq > entry.seq)
+    later = False
+    if why.event and wanted is not None and entry is not None:
+        later = not _issued(wanted) or wanted.seq > entry.seq
     return Wait(
         core.info.label, who[1], api, file, line, since / TICKS_PER_CYCLE / columns.clock_mhz, why.what, why.text, why.event,
-        why.ident, root, machine.session.lines[wanted.line] if wanted is not None else None, later, why.absent, why.blocks,
+        why.ident, role, machine.session.lines[wanted.line] if wanted is not None else None, later, why.absent, why.blocks,
     )  # fmt: skip
 
 

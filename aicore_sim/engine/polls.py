@@ -56,7 +56,7 @@ class Polls:
         text = f"{self.core.info.label} S polls {what} ({file.rsplit('/', 1)[-1]}:{line}) and finds {answer} every time"
         since = self._since / TICKS_PER_CYCLE / machine.card.clock_mhz
         api = entry.op.api if entry.op is not None else ""
-        wait = Wait(self.core.info.label, "S", api, file, line, since, "poll", text, root=True)
+        wait = Wait(self.core.info.label, "S", api, file, line, since, "poll", text, role="end")
         raise DeadlockError(
             f"livelock: {MOST_POLLS} identical loads while no core does anything else", [text], waits=[wait], file=file,
             line=line, card=machine.card.name,

@@ -11,7 +11,7 @@ import linecache
 
 from aicore_sim.cards import Card
 from aicore_sim.hazards.model import Insertion, Party
-from aicore_sim.hazards.source import common_place
+from aicore_sim.hazards.source import common_place, statements_at
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.enums import HardEvent
 
@@ -131,3 +131,28 @@ def _operand(call: ast.Call) -> str | None:
         return None
     given = [*call.args, *(word.value for word in call.keywords if word.arg == "offset")]
     return f"{ast.unparse(call.func.value)}[{ast.unparse(given[0])}]" if given else None
+
+
+def flag_call(verb: str, event: str, event_id: int, card: Card, kind: str) -> str:
+    """"set_flag" or "wait_flag" of SRC_DST as code, by TQueSync where the pair has no event on a core of this kind."""
+    if _has_event(event, card, kind):
+        return f"asc.{verb}(asc.HardEvent.{event}, {event_id})"
+    pair = ", ".join(f"asc.PipeID.PIPE_{pipe}" for pipe in event.split("_"))
+    return f"asc.TQueSync({pair}).{verb}({event_id})"
+
+
+def around_loops(code: str, file: str, line: int, *, after: bool) -> Fix:
+    """A statement before or behind the outermost loop around a line; right beside the line itself where there is none."""
+    return statement(code, file, outermost_loop(file, line) or line, after=after)
+
+
+def outermost_loop(file: str, line: int) -> int | None:
+    """The line where the outermost loop around a line begins; None if there is none."""
+    tree = _parsed(file)
+    path = statements_at(tree, line)[1] if tree is not None else []
+    return next((one.lineno for one in path if isinstance(one, (ast.For, ast.While))), None)
+
+
+def source_line(file: str, line: int) -> str:
+    """The text of a line of a kernel; "" if it cannot be read."""
+    return linecache.getline(file, line)
