@@ -13,6 +13,7 @@ import simpy
 
 from aicore_sim.cards import Card
 from aicore_sim.engine.audit import Audit
+from aicore_sim.engine.coherence import DirtyLines
 from aicore_sim.engine.columns import FLAG_IDS, Cause, Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.deadlock import explain
@@ -52,6 +53,7 @@ class Machine:
         self.env = simpy.Environment()
         self.timing = Timing(card)
         self.audit = Audit() if checks else None
+        self.dirty = DirtyLines()
         self.rows: array[int] = array("q")
         self.gm_rows: array[int] = array("q")
         self.ops: list[Op] = []
