@@ -17,8 +17,8 @@ from aicore_sim.engine.dcache import Line, ScalarDCache
 from aicore_sim.memory import Buffer
 
 NDDMA_STALE = "nddma-stale"
-"""An NDDMA copy was served from lines whose bytes in GM have changed: `old` delivered, `new` in GM; whole lines, cut to what
-differs."""
+"""An NDDMA copy was served from a line whose bytes in GM have changed: `old` delivered, `new` in GM; the whole line, cut to
+what differs. Whether the copy asked for these bytes is not said."""
 DCACHE_STALE = "dcache-stale"
 """A cached scalar load delivered `old` where GM has `new`, none of them stored by the core itself."""
 DCACHE_DIRTY = "dcache-dirty"
@@ -27,6 +27,8 @@ DCACHE_CLOBBER = "dcache-clobber"
 """A write-back put its own copy, `new`, over bytes `old` that somebody has written to GM since the line was filled."""
 DCACHE_LOST = "dcache-lost"
 """Stores `new` of a line were dropped at the end of the kernel; GM keeps `old`."""
+WORD = 4
+"""Bytes are shown from and to whole words."""
 Bools = NDArray[np.bool_]
 
 
@@ -128,5 +130,5 @@ class CacheWatch:
         if not which.any():
             return
         places = np.flatnonzero(which)
-        lo, hi = int(places[0]), int(places[-1]) + 1
+        lo, hi = int(places[0]) // WORD * WORD, min(-(-(int(places[-1]) + 1) // WORD) * WORD, which.size)
         self.audit.incident(kind, self.core, seq, buffer.uid, base + lo, base + hi, old[lo:hi].tobytes(), new[lo:hi].tobytes())

@@ -5,9 +5,11 @@ Everything is worked out after the run, from its rows and their audit; a verdict
 
 from __future__ import annotations
 
+import numpy as np
+
 from aicore_sim.cards import Card
 from aicore_sim.engine.columns import Columns
-from aicore_sim.hazards import races
+from aicore_sim.hazards import dcache, nddma, races
 from aicore_sim.hazards.facts import Facts
 from aicore_sim.hazards.model import Hazard, Hazards
 from aicore_sim.hazards.order import Order
@@ -18,6 +20,6 @@ def find_hazards(columns: Columns, card: Card) -> Hazards:
     if columns.audit is None:
         return Hazards()
     facts = Facts(columns, card)
-    order = Order(facts)
-    found: list[Hazard] = [*races.find(facts, order)]
+    order = Order(facts, keep=np.concatenate([nddma.rows_to_keep(facts), dcache.rows_to_keep(facts)]))
+    found: list[Hazard] = [*races.find(facts, order), *nddma.find(facts, order), *dcache.find(facts, order)]
     return Hazards(found)
