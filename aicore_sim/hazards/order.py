@@ -22,6 +22,7 @@ from aicore_sim.kernel.program import Kind
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
+Bools = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
 MOST_SITES = 4000
 """Source lines by pipes that are told apart in one run."""
@@ -87,6 +88,19 @@ class Order:
         if slot == clocks.NONE:
             raise ValueError(f"row {b} was not kept")
         return bool(self._clocks[slot, self._thread[one]] >= self._index[one])
+
+    def befores(self, rows: Ints, b: int) -> Bools:
+        """`before(a, b)` for every `a` of `rows`. Raises ValueError as `before`."""
+        events = self._events
+        one, two = events.position[rows], int(events.position[b])
+        slot = int(self._slot[two])
+        if slot == clocks.NONE:
+            raise ValueError(f"row {b} was not kept")
+        found: Bools = self._clocks[slot, self._thread[one]] >= self._index[one]
+        if events.pipe[two] == int(Pipe.S):
+            scalar = (events.core[one] == events.core[two]) & (events.pipe[one] == int(Pipe.S))
+            found[scalar] = events.seq[one[scalar]] < events.seq[two]
+        return found
 
 
 def _race(facts: Facts, events: Events, accesses: Accesses, row: list[int]) -> Race:
