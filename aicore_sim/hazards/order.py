@@ -43,6 +43,8 @@ class Race:
     bytes: int
     count: int
     observed: bool
+    signalled: bool
+    """The first is a scalar store, and the second comes behind something that the scalar unit did after it."""
 
 
 class Order:
@@ -104,9 +106,11 @@ class Order:
 
 
 def _race(facts: Facts, events: Events, accesses: Accesses, row: list[int]) -> Race:
-    one, two, kind, segment, nbytes, count, observed, _ = row
+    one, two, kind, segment, nbytes, count, observed, _, signalled = row
+    signalled = signalled and events.thread[one] % PIPES_PER_CORE == LOOSE
     uid, address = accesses.where(segment)
-    return Race(int(events.row[one]), int(events.row[two]), kind, uid, facts.places[uid], address, nbytes, count, bool(observed))
+    return Race(int(events.row[one]), int(events.row[two]), kind, uid, facts.places[uid], address, nbytes, count, bool(observed),
+                bool(signalled))  # fmt: skip
 
 
 def _spread(events: Events, column: Ints) -> Ints:
