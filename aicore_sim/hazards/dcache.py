@@ -63,10 +63,12 @@ def _stale(facts: Facts, order: Order, line: CacheLine, incidents: Incidents, fo
                     continue
                 seen = _seen(facts, incidents, load.row, line.uid, load)
                 ordered = order.befores(arrivals[newer], load.row)
-                for at in newer[::-1].tolist():
+                # Old bytes without any order can only be those of a store that came first in this run.
+                known = [(at, True) for at in newer[ordered].tolist()]
+                known = [(at, False) for at in newer[~ordered & (arrivals[newer] < load.row)].tolist() if seen] + known
+                for at, in_order in known[::-1]:
                     arrival, store = stores[at]
-                    in_order = bool(ordered[np.searchsorted(newer, at)])
-                    if not store.meets(load) or not (in_order or seen is not None):
+                    if not store.meets(load):
                         continue
                     if in_order and _stored_since(order, copy.touches[:i], load, arrival):
                         continue
@@ -105,7 +107,7 @@ def _stale_hazard(
               f"since line {facts.where(fill.row)[1]}, {named(other)} rewrites them, and no DataCacheCleanAndInvalid of the line "
               "comes in between")  # fmt: skip
     words = f"add asc.data_cache_clean_and_invalid of the line before line {at.line}"
-    fix, insert = _or_words(clean_line(at.file, at.line, after=False), words)
+    fix, insert = _or_words(clean_line(at.file, at.line, after=False, load=True), words)
     return Hazard("stale-dcache", ERROR, POSSIBLE, at, detail, fix, place.label, load.lo, load.hi - load.lo, 1, other, ordered,
                   False, insert=insert)  # fmt: skip
 

@@ -109,7 +109,7 @@ def _hazard(facts: Facts, race: Race, torn: dict[tuple[int, int, int], Incident]
         got, wanted = wanted, got
     return Hazard(
         kind, ERROR, OBSERVED if race.observed else POSSIBLE, two, detail, fix, place.label, race.address, race.bytes,
-        race.count, one, ordered=False, visible=True if reads else None,
+        race.count, one, ordered=False, visible=not race.signalled if reads else None,
         old=got.hex(), new=wanted.hex(), insert=insert,
     )  # fmt: skip
 
