@@ -91,7 +91,7 @@ def _double_sets(facts: Facts) -> dict[_Key, Hazard]:
     """Sets whose forerunner in the program is a set."""
     flags = _flags(facts)
     again = np.flatnonzero(flags.is_set[1:] & flags.is_set[:-1] & ~flags.first[1:]) + 1
-    again = again[np.argsort(flags.row[again], kind="stable")]
+    again = again[np.argsort(facts.columns.start[flags.row[again]], kind="stable")]
     groups: dict[_Key, list[tuple[int, int]]] = {}
     for i in again.tolist():
         one, two = int(flags.row[i - 1]), int(flags.row[i])
@@ -144,7 +144,7 @@ def _unpaired(facts: Facts, known: set[tuple[int, int]]) -> list[Hazard]:
         row = int(flags.row[at])
         groups.setdefault((int(facts.columns.line[row]), _event(facts, row)), []).append(row)
     groups = {key: rows for key, rows in groups.items() if key not in known}
-    return [_left_up(facts, sorted(rows)) for rows in groups.values()]
+    return [_left_up(facts, sorted(rows, key=lambda row: (int(facts.columns.start[row]), row))) for rows in groups.values()]
 
 
 def _block(facts: Facts, rows: Ints) -> Ints:
