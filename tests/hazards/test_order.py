@@ -14,7 +14,20 @@ import pytest
 import aicore_sim as asc
 from tests.engine.engine_helpers import gm, ub
 from tests.hazards.marked import (
-    AIC, AIV, ALL, MTE2, MTE3, SEPARATE, Flags, V, floats, found, is_clean, local, name, the_race,
+    AIC,
+    AIV,
+    ALL,
+    MTE2,
+    MTE3,
+    SEPARATE,
+    Flags,
+    V,
+    floats,
+    found,
+    is_clean,
+    local,
+    name,
+    the_race,
 )  # fmt: skip
 
 N = 256
