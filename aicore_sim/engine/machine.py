@@ -13,6 +13,7 @@ import simpy
 
 from aicore_sim.cards import Card
 from aicore_sim.engine.audit import Audit
+from aicore_sim.engine.coherence import DirtyLines
 from aicore_sim.engine.columns import FLAG_IDS, Cause, Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.deadlock import explain
@@ -56,6 +57,7 @@ class Machine:
         self.noises = Noises(perturbation, session) if perturbation is not None else None
         self.patience = ticks(perturbation.longest) if perturbation is not None else 0
         """Ticks without progress for which polling is still waiting (polls.py)."""
+        self.dirty = DirtyLines()
         self.rows: array[int] = array("q")
         self.gm_rows: array[int] = array("q")
         self.ops: list[Op] = []

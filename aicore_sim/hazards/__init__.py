@@ -5,10 +5,12 @@ Everything is worked out after the run, from its rows and their audit; a verdict
 
 from __future__ import annotations
 
+import numpy as np
+
 from aicore_sim.cards import Card
 from aicore_sim.engine.columns import Columns
 from aicore_sim.errors import DeadlockError
-from aicore_sim.hazards import deadlock, flags, layouts, overlaps, races, tensors, undefined
+from aicore_sim.hazards import dcache, deadlock, flags, layouts, nddma, overlaps, races, tensors, undefined
 from aicore_sim.hazards.facts import Facts
 from aicore_sim.hazards.model import Hazard, Hazards
 from aicore_sim.hazards.order import Order
@@ -20,9 +22,10 @@ def find_hazards(columns: Columns, card: Card, stopped: DeadlockError | None = N
     if columns.audit is None:
         return Hazards()
     facts = Facts(columns, card)
-    order = Order(facts, flags.rows_asked(facts))
-    found: list[Hazard] = [*races.find(facts, order), *undefined.find(facts), *tensors.find(facts), *overlaps.find(facts),
-                           *layouts.find(facts), *flags.find(facts, order, stopped)]  # fmt: skip
+    order = Order(facts, np.concatenate([flags.rows_asked(facts), nddma.rows_to_keep(facts), dcache.rows_to_keep(facts)]))
+    found: list[Hazard] = [*races.find(facts, order), *nddma.find(facts, order), *dcache.find(facts, order),
+                           *undefined.find(facts), *tensors.find(facts), *overlaps.find(facts), *layouts.find(facts),
+                           *flags.find(facts, order, stopped)]  # fmt: skip
     return Hazards(found)
 
 

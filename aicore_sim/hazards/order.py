@@ -22,6 +22,7 @@ from aicore_sim.kernel.program import Kind
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
+Bools = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
 MOST_SITES = 4000
 """Source lines by pipes that are told apart in one run."""
@@ -42,6 +43,8 @@ class Race:
     bytes: int
     count: int
     observed: bool
+    signalled: bool
+    """The first is a scalar store, and the second comes behind something that the scalar unit did after it."""
 
 
 class Order:
@@ -88,11 +91,26 @@ class Order:
             raise ValueError(f"row {b} was not kept")
         return bool(self._clocks[slot, self._thread[one]] >= self._index[one])
 
+    def befores(self, rows: Ints, b: int) -> Bools:
+        """`before(a, b)` for every `a` of `rows`. Raises ValueError as `before`."""
+        events = self._events
+        one, two = events.position[rows], int(events.position[b])
+        slot = int(self._slot[two])
+        if slot == clocks.NONE:
+            raise ValueError(f"row {b} was not kept")
+        found: Bools = self._clocks[slot, self._thread[one]] >= self._index[one]
+        if events.pipe[two] == int(Pipe.S):
+            scalar = (events.core[one] == events.core[two]) & (events.pipe[one] == int(Pipe.S))
+            found[scalar] = events.seq[one[scalar]] < events.seq[two]
+        return found
+
 
 def _race(facts: Facts, events: Events, accesses: Accesses, row: list[int]) -> Race:
-    one, two, kind, segment, nbytes, count, observed, _ = row
+    one, two, kind, segment, nbytes, count, observed, _, signalled = row
+    signalled = signalled and events.thread[one] % PIPES_PER_CORE == LOOSE
     uid, address = accesses.where(segment)
-    return Race(int(events.row[one]), int(events.row[two]), kind, uid, facts.places[uid], address, nbytes, count, bool(observed))
+    return Race(int(events.row[one]), int(events.row[two]), kind, uid, facts.places[uid], address, nbytes, count, bool(observed),
+                bool(signalled))  # fmt: skip
 
 
 def _spread(events: Events, column: Ints) -> Ints:
