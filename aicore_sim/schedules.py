@@ -132,7 +132,9 @@ class Smallest:
         if not self.cycles:
             return "no delay at all"
         if self.exact:
-            return "; ".join(f"{in_words(delay)} {delay.cycles:.0f} cycles later" for delay in self.delays)
+            shown = [f"{in_words(delay)} {delay.cycles:.0f} cycles later" for delay in self.delays[:3]]
+            more = len(self.delays) - len(shown)
+            return "; ".join(shown) + (f"; and {more} shorter" if more else "")
         most = f", most of all {in_words(self.delays[0])}" if self.delays else ""
         return f"delays of up to {self.cycles:.0f} cycles (seed {self.perturbation.seed}){most}"
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aicore_sim.errors import DeadlockError
+from aicore_sim.errors import DeadlockError, Wait
+from aicore_sim.instructions.base import TICKS_PER_CYCLE
 from aicore_sim.kernel.program import Entry
 
 if TYPE_CHECKING:
@@ -52,8 +53,11 @@ class Polls:
         machine = self.core.machine
         file, line = machine.session.lines[entry.line]
         what = f"{entry.bufs[0].label}+{entry.offs[0]}" if entry.bufs else entry.op.api if entry.op is not None else "it"
+        text = f"{self.core.info.label} S polls {what} ({file.rsplit('/', 1)[-1]}:{line}) and finds {answer} every time"
+        since = self._since / TICKS_PER_CYCLE / machine.card.clock_mhz
+        api = entry.op.api if entry.op is not None else ""
+        wait = Wait(self.core.info.label, "S", api, file, line, since, "poll", text, role="end")
         raise DeadlockError(
-            f"livelock: {MOST_POLLS} identical loads while no core does anything else",
-            [f"{self.core.info.label} S polls {what} ({file.rsplit('/', 1)[-1]}:{line}) and finds {answer} every time"],
-            file=file, line=line, card=machine.card.name,
+            f"livelock: {MOST_POLLS} identical loads while no core does anything else", [text], waits=[wait], file=file,
+            line=line, card=machine.card.name,
         )  # fmt: skip

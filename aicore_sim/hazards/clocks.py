@@ -59,9 +59,11 @@ def _longer(table: Small, used: int) -> Small:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _note(
-    found: Ints, count: int, known: Small, key: int, one: int, two: int, kind: int, segment: int, nbytes: int, seen: bool
+    found: Ints, count: int, known: Small, key: int, one: int, two: int, kind: int, segment: int, nbytes: int, seen: bool,
+    signalled: bool,
 ) -> int:
-    """Count a race; the first one of its `key` gets a row of (one, two, kind, segment, bytes, count, observed, last).
+    """Count a race; the first one of its `key` gets a row of (one, two, kind, segment, bytes, count, observed, last,
+    signalled).
 
     Returns the number of rows so far; where the table is full, further pairs of lines are left out.
     """
@@ -84,6 +86,8 @@ def _note(
         found[at, 5] += 1
     if seen:
         found[at, 6] = 1
+    if signalled:
+        found[at, 8] = 1
     return count
 
 
@@ -131,25 +135,27 @@ def _seen(kind: int, one: int, two: int, start: Ints, free: Ints, end: Ints) -> 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def walk(
-    thread: Small, clock_of: Small, loose_of: Small, core: Small, attr: Bits, unit_flag: Bits, atomic: Small, seq: Ints,
-    edge_first: Ints, edge_source: Ints, refs: Small, keep: Small, kept: int, threads: int, v_after_v: bool,
+    visit: Small, thread: Small, clock_of: Small, loose_of: Small, core: Small, attr: Bits, unit_flag: Bits, atomic: Small,
+    seq: Ints, edge_first: Ints, edge_source: Ints, refs: Small, keep: Small, kept: int, threads: int, v_after_v: bool,
     acc_first: Ints, acc_place: Small, acc_write: Bits, place_first: Ints, seg_lo: Small, seg_hi: Small, seg_bytes: Ints,
     seg_lasting: Bits, site: Small, sites: int, start: Ints, free: Ints, end: Ints,
 ) -> tuple[Small, Small, Ints]:  # fmt: skip
-    """Go through all events once. Arrays are over positions unless named otherwise.
+    """Go through all events once, in the order `visit`. Arrays are over positions unless named otherwise.
 
     `thread` numbers an event, `clock_of` is the thread whose clock it goes by, `loose_of` that core's thread of loose
     accesses. Edges are grouped by target; `refs` counts how often an event is a source. `keep` numbers the `kept` events whose
     clock is wanted. Accesses are grouped by event, reads first; a place is a list of segment ranges [lo, hi). A write over a
     write counts when somebody reads the bytes, at once where they are lasting (GM). `site` stands for the source line and pipe.
 
-    Returns (number of every event in its thread, clocks of the kept events at their start, findings: rows of first event,
-    second event, kind, segment, bytes, count, observed).
+    Returns (number of every event in its thread, clocks of the kept events at their start, findings as `_note` keeps them).
+    A finding is `signalled` if the second event knows of something that the first one's clock did later: a scalar store
+    that was not waited for.
     """
     count = thread.size
     current = np.zeros((threads, threads), np.int32)
     number = np.zeros(threads, np.int32)
     index = np.zeros(count, np.int32)
+    issued = np.zeros(count, np.int32)
     clocks = np.zeros((kept, threads), np.int32)
     slot_of = np.full(count, NONE, np.int32)
     slots = np.zeros((64, threads), np.int32)
@@ -169,10 +175,10 @@ def walk(
     spare = NONE
 
     known = np.full(sites * sites * 3 + 1, NONE, np.int32)
-    found = np.zeros((MOST_FINDINGS, 8), np.int64)
+    found = np.zeros((MOST_FINDINGS, 9), np.int64)
     findings = 0
 
-    for p in range(count):
+    for p in visit:
         mine = clock_of[p]
         for e in range(edge_first[p], edge_first[p + 1]):
             source = edge_source[e]
@@ -243,8 +249,9 @@ def walk(
                                 clash[g] = before
                                 continue
                             key = (site[one] * sites + site[two]) * 3 + kind
+                            told = before == one and current[mine, clock_of[one]] > issued[one]
                             findings = _note(found, findings, known, key, one, two, kind, g, seg_bytes[g],
-                                                    _seen(kind, one, two, start, free, end))  # fmt: skip
+                                             _seen(kind, one, two, start, free, end), told)  # fmt: skip
                     if writes:
                         if atomic[p] != 0 and last != NONE and last != p and atomic[last] == atomic[p]:
                             nodes, used, spare, atoms[g] = _link(nodes, used, spare, last, atoms[g], False)
@@ -266,7 +273,7 @@ def walk(
                             one, two = two, one
                         key = (site[one] * sites + site[two]) * 3 + WAW
                         findings = _note(found, findings, known, key, one, two, WAW, g, seg_bytes[g],
-                                                _seen(WAW, one, two, start, free, end))  # fmt: skip
+                                         _seen(WAW, one, two, start, free, end), False)  # fmt: skip
                         clash[g] = NONE
                     served = last != NONE and current[mine, thread[last]] >= index[last]
                     node = reader[g]
@@ -278,6 +285,7 @@ def walk(
                     else:
                         nodes, used, spare, reader[g] = _link(nodes, used, spare, p, reader[g], served)
 
+        issued[p] = number[mine]
         number[own] += 1
         index[p] = number[own]
         if flags & SCALAR:

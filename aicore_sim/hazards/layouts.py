@@ -181,17 +181,19 @@ class _Chains:
 
     def _all_sources(self, writer: int, moves: _Moves) -> tuple[Ints, Ints]:
         facts = self.facts
-        uid, offset = facts.operands(writer)[1]
         known = moves.at != UNKNOWN
-        place = facts.places[uid]
         tags = np.full(moves.at.size, UNKNOWN, np.int64)
+        if not known.any():  # a fill has no source at all
+            return tags, tags.copy()
+        uid, offset = facts.operands(writer)[1]
+        place = facts.places[uid]
         if place.kind == "GM":
             tags[known] = place.base + offset + moves.at[known]
             cost = facts.ops[int(facts.op[writer])].cost
             nd2nz = isinstance(cost, GmTraffic) and cost.layout == "nd2nz"
             return tags, np.full(tags.size, writer if nd2nz else UNKNOWN, np.int64)
         calls = np.full(tags.size, UNKNOWN, np.int64)
-        if known.any() and not ((offset + moves.at[known]) % BLOCK).any():
+        if not ((offset + moves.at[known]) % BLOCK).any():
             first = int(moves.at[known].min())
             behind = self.tags(uid, offset + first, int(moves.at[known].max()) + BLOCK - first, writer)
             index = (moves.at[known] - first) // BLOCK
