@@ -95,8 +95,8 @@ def _note(
 def _link(
     nodes: Small, used: int, spare: int, event: int, behind: int, served: bool
 ) -> tuple[Small, int, int, int]:  # fmt: skip
-    """Put `event` in front of the list `behind`; rows of `nodes` are (event, next, served). Returns (nodes, used, spare, its
-    node)."""
+    """Put `event` in front of the list `behind`; rows of `nodes` are (event, next, served, event and served of the node
+    before). Returns (nodes, used, spare, its node)."""
     if spare != NONE:
         node = spare
         spare = nodes[node, 1]
@@ -108,6 +108,7 @@ def _link(
     nodes[node, 0] = event
     nodes[node, 1] = behind
     nodes[node, 2] = served
+    nodes[node, 3] = NONE
     return nodes, used, spare, node
 
 
@@ -120,6 +121,32 @@ def _drop(nodes: Small, spare: int, head: int) -> int:
         spare = head
         head = following
     return spare
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _overwritten(nodes: Small, spare: int, head: int, event: int, clock: Small, thread: Small, index: Small) -> tuple[int, int]:
+    """Keep of the readers `head` of a segment those that its new writer `event` follows by what the clocks know.
+
+    They stay because a later write without order need not be a finding of its own against this writer (local memory, atomics),
+    but is one against them. Readers in a race with `event` are told, those before it by hardware are behind it for good; what
+    `event` has read itself makes way for the reader before it on the same thread. Returns (spare nodes, head).
+    """
+    kept = NONE
+    while head != NONE:
+        following = nodes[head, 1]
+        if nodes[head, 0] == event:
+            nodes[head, 0] = nodes[head, 3]
+            nodes[head, 2] = nodes[head, 4]
+            nodes[head, 3] = NONE
+        one = nodes[head, 0]
+        if one != NONE and (thread[one] == thread[event] or clock[thread[one]] >= index[one]):
+            nodes[head, 1] = kept
+            kept = head
+        else:
+            nodes[head, 1] = spare
+            spare = head
+        head = following
+    return spare, kept
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -170,7 +197,7 @@ def walk(
     reader = np.full(segments, NONE, np.int32)
     atoms = np.full(segments, NONE, np.int32)
     clash = np.full(segments, NONE, np.int32)
-    nodes = np.zeros((1024, 3), np.int32)
+    nodes = np.zeros((1024, 5), np.int32)
     used = 0
     spare = NONE
 
@@ -258,8 +285,7 @@ def walk(
                         elif last != p:
                             spare = _drop(nodes, spare, atoms[g])
                             atoms[g] = NONE
-                        spare = _drop(nodes, spare, reader[g])
-                        reader[g] = NONE
+                        spare, reader[g] = _overwritten(nodes, spare, reader[g], p, current[mine], thread, index)
                         if last != p:
                             if clash[g] != last:
                                 clash[g] = NONE
@@ -280,6 +306,9 @@ def walk(
                     while node != NONE and thread[nodes[node, 0]] != own:
                         node = nodes[node, 1]
                     if node != NONE:
+                        if nodes[node, 0] != p:
+                            nodes[node, 3] = nodes[node, 0]
+                            nodes[node, 4] = nodes[node, 2]
                         nodes[node, 0] = p
                         nodes[node, 2] = served
                     else:

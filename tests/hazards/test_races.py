@@ -520,6 +520,36 @@ def test_locks_of_buffers(drop: tuple[str, int], lines: set[str]) -> None:
     assert {line for _, *both in wrong for line in both} == lines
 
 
+# ---- readers behind whom somebody wrote -----------------------------------------------------------------------------
+@pytest.mark.parametrize("card", ALL)
+@pytest.mark.parametrize("between", [0, 1, 2])
+def test_overwriting_what_was_read_before_a_write_in_order(card: str, between: int) -> None:
+    """Add reads a tile, the vector unit itself writes it again, and then a load may come before all of them.
+
+    That the load and the last vector write come in either order would not matter: nobody reads the tile any more.
+    """
+    @asc.jit(kernel_type=AIV)
+    def kernel(x: asc.GlobalAddress, y: asc.GlobalAddress, drop: asc.ConstExpr):
+        flags = Flags(drop)
+        total, tile = ub(x.dtype, 0, N), ub(x.dtype, N, N)
+        asc.data_copy(total, gm(x), N)
+        asc.data_copy(tile, gm(x, N), N)
+        flags.order("MTE2_V")
+        asc.add(total, total, tile, N)  # @old_add
+        for _ in range(between):
+            asc.adds(tile, tile, 1.0, N)  # @old_adds
+        flags.order("V_MTE2")
+        asc.data_copy(tile, gm(x), N)  # @old_load
+        flags.order("V_MTE3")
+        asc.data_copy(gm(y), total, N)
+
+    def run(*drop: str) -> Run:
+        return asc.simulate(kernel, floats(2 * N), np.zeros(N, np.float32), drop, card=card)
+
+    assert is_clean(run())
+    assert found(run("V_MTE2")) == {("race-war", "old_load", "old_add")}
+
+
 # ---- atomics and strides --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("card", ALL)
 def test_accumulating_stores_of_one_core(card: str) -> None:

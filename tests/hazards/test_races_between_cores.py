@@ -570,6 +570,31 @@ def test_different_operations_do_not_go_together(card: str) -> None:
     assert {kind for kind, *_ in found(run)} == {"race-waw"}
 
 
+@pytest.mark.parametrize("card", SEPARATE)
+@pytest.mark.parametrize("own", [False, True])
+def test_adding_to_what_another_core_reads(card: str, own: bool) -> None:
+    """Core 0 reads a row; core 1 adds to it. That core 0 adds too, behind its read, hides nothing."""
+    @asc.jit(kernel_type=VECTORS)
+    def kernel(x: asc.GlobalAddress, y: asc.GlobalAddress):
+        flags = Flags()
+        me, tile, other = int(asc.get_block_idx()), ub(x.dtype, 0, N), ub(x.dtype, N, N)
+        asc.data_copy(tile, gm(x, me * N), N)
+        if me == 0:
+            asc.data_copy(other, gm(y), N)  # @row_read
+        flags.order("MTE2_MTE3")
+        asc.set_atomic_add(x.dtype)
+        if me == 0 and own:
+            asc.data_copy(gm(y), tile, N)  # @row_own_add
+        if me == 1:
+            asc.data_copy(gm(y), tile, N)  # @row_add
+        asc.set_atomic_none()
+        if me == 0:
+            asc.data_copy(gm(x, 2 * N), other, N)
+
+    run = asc.simulate(kernel, floats(3 * N), np.zeros(N, np.float32), card=card, blocks=2)
+    assert {frozenset(both) for _, *both in found(run)} == {frozenset({"row_read", "row_add"})}
+
+
 # ---- one matrix, several cores --------------------------------------------------------------------------------------
 ROWS = 16
 
