@@ -17,7 +17,7 @@ from aicore_sim.launch import Run
 
 L1_BYTES = 512 * 1024
 FIGURES = ["instructions_per_s", "simpy_timeouts_per_s", "ratio", "copy_ratio", "copy_ratio_16k", "copy_ratio_256k",
-           "peak_mb", "call_us"]  # fmt: skip
+           "check_ratio", "peak_mb", "call_us"]  # fmt: skip
 APIS = {"LoadData2D": "LoadData MTE1", "LoadData2DV2": "LoadData MTE1", "LoadData3DV2": "LoadData MTE1",
         "LoadDataWithTranspose": "LoadDataWithTranspose MTE1", "ND2NZ": "DataCopy MTE2", "DataCopyPad": "DataCopyPad MTE2",
         "NDDMA": "DataCopy MTE2", "Mmad": "Mmad M", "Fixpipe": "Fixpipe FIX"}  # fmt: skip
