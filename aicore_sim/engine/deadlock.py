@@ -164,9 +164,10 @@ def _one(machine: Machine, core: Core, blocked: tuple[str, Any], entry: Entry | 
         return _Blocked(kind, f"waits for lock {arg}{where}", owner, ident=arg)
     if kind == "sync_all":
         return _on_sync_all(machine, core, str(arg), where)
-    owner = _setter(machine, core, arg)
+    givers = _givers(machine, core, entry)
+    owner = _setter(givers, core, arg)
     text = f"waits for cross-core flag {arg}{where}" + ("" if owner else ": nobody sets it")
-    wanted = next((found for other in machine.cores for found in _to_come(other, lambda one: _sets(one, arg))), None)
+    wanted = next((found for other in givers for found in _to_come(other, lambda one: _sets(one, arg))), None)
     return _Blocked(kind, text, owner, ident=arg, wanted=wanted)
 
 
@@ -220,12 +221,19 @@ def _sets(entry: Entry, flag: int) -> bool:
     return entry.kind is Kind.CROSS_SET and bool(entry.arg[0] % 16 == flag % 16)
 
 
-def _setter(machine: Machine, core: Core, flag: int) -> Waiter | None:
-    """Who may still set a cross-core flag: a pipe that has the call in its queue, else a core of the group not at its end."""
-    for other in machine.cores:
+def _givers(machine: Machine, core: Core, entry: Entry | None) -> list[Core]:
+    """Cores whose CrossCoreSetFlag `core` may be waiting for, by the mode of its wait (spec api_semantics.md 11.5)."""
+    mode = entry.arg[1] if entry is not None else 0
+    kind, group = core.info.kind, core.info.group
+    return [other for other in machine.cores
+            if (other.info.kind == kind) is (mode in (0, 1)) and (other.info.group == group or mode == 0)]  # fmt: skip
+
+
+def _setter(givers: list[Core], core: Core, flag: int) -> Waiter | None:
+    """Who may still set a cross-core flag: a pipe that has the call in its queue, else another core that is not at its end."""
+    for other in givers:
         for pipe in Pipe:
             found = _queued(other, pipe, lambda entry: _sets(entry, flag))
             if found:
                 return found
-    group = [other for other in machine.cores if other is not core and other.info.group == core.info.group]
-    return next((owner for owner in map(_program, group) if owner), None)
+    return next((owner for owner in (_program(other) for other in givers if other is not core) if owner), None)

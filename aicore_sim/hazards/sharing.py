@@ -138,7 +138,7 @@ def _clobbered(facts: Facts, clobbers: list[Incident], copy: Copy, writer: _Writ
             if hit.size:
                 at = int(hit[0]) // WORD * WORD
                 shown = slice(at - incident.lo, at - incident.lo + SHOWN)
-                return Seen(at, int(hit.size), incident.old[shown].hex(), incident.new[shown].hex())
+                return Seen(at, int(hit.size), incident.new[shown].hex(), incident.old[shown].hex())
     return None
 
 
