@@ -148,7 +148,7 @@ class Conflicts:
 
 def conflicts(program: list[list[Statement]], v_keeps_order: bool) -> Conflicts:
     work = [(core, i) for core, statements in enumerate(program) for i, one in enumerate(statements) if len(one) == 5]
-    reach = _closure(program)
+    reach = closure(program, v_keeps_order)
     found = Conflicts({}, {})
     for a, b in combinations(work, 2):
         one, two = program[a[0]][a[1]], program[b[0]][b[1]]
@@ -182,7 +182,9 @@ def touched(core: int, statement: Statement) -> dict[Piece, tuple[bool, bool]]:
 Node = tuple[Any, ...]
 
 
-def _closure(program: list[list[Statement]]) -> dict[Node, set[Node]]:
+def closure(program: list[list[Statement]], v_keeps_order: bool) -> dict[Node, set[Node]]:
+    """Everything that comes after each node by program and calls; nodes are ("start" | "end", core, statement) and those of flags
+    and meetings. Where the hardware orders V after V, PipeBarrier<V> emits nothing."""
     after: dict[Node, set[Node]] = {}
 
     def edge(a: Node, b: Node) -> None:
@@ -219,7 +221,7 @@ def _closure(program: list[list[Statement]]) -> dict[Node, set[Node]]:
                 edge(mine, ("fire", core, one[1], one[2]))
             elif what == "wait":
                 edge(("fire", core, one[1], one[2]), mine)
-            elif what == "barrier":
+            elif what == "barrier" and not (v_keeps_order and pipe == "V"):
                 for earlier in given[pipe]:
                     edge(("end", core, earlier), mine)
             given[pipe].append(i)

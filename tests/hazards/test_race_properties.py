@@ -17,7 +17,7 @@ from aicore_sim.hazards.order import Order
 from aicore_sim.launch import Options, Run, run_kernel
 from tests.engine.test_invariants import Step, expected, legal, numbers_strategy, program, start_values, steps_strategy
 from tests.hazards.marked import KINDS
-from tests.hazards.oracle import Statement, Where, conflicts, play, programs, start
+from tests.hazards.oracle import Statement, Where, closure, conflicts, play, programs, start
 
 CARDS = st.sampled_from(["atlas_350", "atlas_a2"])
 Program = list[list[Statement]]
@@ -55,6 +55,18 @@ def test_races_of_one_core_are_those_of_the_graph(drawn: Program, card: str) -> 
 @given(programs(cores=3), CARDS)
 def test_races_of_three_cores_are_those_of_the_graph(drawn: Program, card: str) -> None:
     check(drawn, card)
+
+
+@given(programs(cores=2), CARDS)
+def test_before_is_what_the_graph_says(drawn: Program, card: str) -> None:
+    run, where = play(drawn, card=card)
+    facts = Facts(run.columns, run.card)
+    rows = {where[line]: row for row in range(len(facts)) if (line := facts.party(row).line) in where and facts.op[row] >= 0}
+    order, behind = Order(facts, list(rows.values())), closure(drawn, card == "atlas_350")
+    assert len(rows) == sum(len(one) == 5 for statements in drawn for one in statements)
+    for one, a in rows.items():
+        for two, b in rows.items():
+            assert order.before(a, b) is (("start", *two) in behind["end", *one])
 
 
 @given(programs(cores=2), CARDS, numbers_strategy)
