@@ -150,6 +150,31 @@ def _overwritten(nodes: Small, spare: int, head: int, event: int, clock: Small, 
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
+def _named(
+    before: int, event: int, before_writes: bool, writes: bool, served: bool, passed: bool, core: Small, seq: Ints, site: Small
+) -> tuple[int, int, int]:
+    """Which of two events without order came first in the sense of the program, and what that makes of them: (one, two, kind).
+
+    Inside a core program order tells. Between cores a write is set against a read: it overwrites what had been handed over if the
+    reader was `served` by, or has `passed`, an earlier write that is ordered before it; else the reader came too early. Of two
+    writes the one that stands first in the text is first.
+    """
+    if core[before] == core[event]:
+        swap = seq[before] > seq[event]
+    elif before_writes == writes:
+        swap = site[before] > site[event]
+    else:
+        swap = passed if before_writes else not served
+    if before_writes and writes:
+        kind = WAW
+    else:
+        kind = RAW if before_writes != swap else WAR
+    if swap:
+        return event, before, kind
+    return before, event, kind
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _seen(kind: int, one: int, two: int, start: Ints, free: Ints, end: Ints) -> bool:
     """Whether, in this run, `two` was served or landed before `one` was done with the bytes."""
     landing = start[two] + end[two] - free[two]
@@ -251,25 +276,8 @@ def walk(
                                 continue
                             if current[mine, thread[before]] >= index[before]:
                                 continue
-                            one, two = before, p
-                            one_writes, two_writes = which != 1, writes
-                            if core[one] == core[two]:
-                                if seq[one] > seq[two]:
-                                    one, two = two, one
-                                    one_writes, two_writes = two_writes, one_writes
-                            elif one_writes != two_writes:
-                                # Between cores: overwriting what had been handed over, or reading before it was.
-                                if one_writes:
-                                    past = older[g]
-                                    swap = past != NONE and current[mine, thread[past]] >= index[past]
-                                else:
-                                    swap = not served
-                                if swap:
-                                    one, two = two, one
-                                    one_writes, two_writes = two_writes, one_writes
-                            if core[one] != core[two] and one_writes and two_writes and site[one] > site[two]:
-                                one, two = two, one
-                            kind = WAW if one_writes and two_writes else RAW if one_writes else WAR
+                            passed = which == 0 and older[g] != NONE and current[mine, thread[older[g]]] >= index[older[g]]
+                            one, two, kind = _named(before, p, which != 1, writes, served, passed, core, seq, site)
                             if _ordered_by_hardware(one, two, thread, core, attr, unit_flag, atomic, v_after_v, kind):
                                 continue
                             if kind == WAW and not seg_lasting[g]:
