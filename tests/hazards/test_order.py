@@ -82,7 +82,7 @@ def test_each_pair_of_the_ring(card: str, event: str) -> None:
     assert race.severity == "error"
     assert race.ordered is False
     assert (race.at.pipe, race.other.pipe) == (event.split("_")[1], event.split("_")[0])
-    assert race.tensor == "core0 UB" if card == "atlas_200i" else "core0.aiv0 UB"
+    assert race.tensor == ("core0 UB" if card == "atlas_200i" else "core0.aiv0 UB")
     assert race.address == (0 if "MTE2" in event else N * 4)
     assert race.bytes == N * 4
     # Forward pairs miss in every round, back edges from the second one on.
@@ -346,9 +346,7 @@ def test_pipe_all_orders_everything_before_it_with_everything_behind(card: str) 
     assert is_clean(run(0, 1, 2))
     assert found(run(1, 2)) == {("race-raw", "all_muls", "all_load")}
     assert found(run(0, 2)) == {("race-raw", "all_store", "all_muls")}
-    # Without the last one nothing misses: whatever stands before the next barrier is ordered by it ...
-    # ... but the second load may be served while the first product is still being read? No: barrier 1 stands between.
-    # The second store follows the first on MTE3, and barriers 0 and 1 of the second round stand between them.
+    # The last one is not needed: what comes back meets only what barriers 0 and 1 have ordered.
     assert is_clean(run(0, 1))
 
 
