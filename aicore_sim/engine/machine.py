@@ -93,8 +93,6 @@ class Machine:
         self.participants = 0
         self.transfers = 0
         """GM transfers in flight."""
-        self.poll_rows = 0
-        """Rows so far of scalar units that did nothing but poll (polls.py)."""
 
     # ---- set-up -----------------------------------------------------------------------------------------------------
     def add_core(self, kind: str, group: int, sub: int) -> Core:

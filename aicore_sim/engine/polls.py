@@ -28,19 +28,31 @@ class Polls:
         self.rows = 0
         self._last: tuple[Any, ...] = ()
         self._rows_then = 0
+        self._spent = 0
+        """Rows that were polling, up to the last load."""
+        self._lap = 0
+        """Rows from one poll to the next, the last time; 0 while it does not poll."""
         self._progress = -1
         self._count = 0
         self._since = 0
         """Tick of the poll that last saw progress."""
 
+    @property
+    def spent(self) -> int:
+        """Rows of this unit that were polling. What it does now belongs to the next poll for as long as that took the last time."""
+        return self._spent + min(self.rows - self._rows_then, self._lap)
+
     def loaded(self, entry: Entry, answer: Any) -> None:
         """A load was executed. Raises DeadlockError when it is one poll too many."""
         machine = self.core.machine
         load = (entry.line, entry.bufs, entry.offs, answer)
-        if load == self._last:
+        if load != self._last:
+            self._lap = 0
+        else:
             # What this unit did between two polls (cleaning the line, barriers) is part of the polling.
-            machine.poll_rows += self.rows - self._rows_then
-            progress = machine.rows_so_far() - machine.poll_rows
+            self._lap = self.rows - self._rows_then
+            self._spent += self._lap
+            progress = machine.rows_so_far() - sum(core.scalar.polls.spent for core in machine.cores)
             self._count = self._count + 1 if progress == self._progress and not machine.transfers else 0
             self._progress = progress
             if self._count == 0:
