@@ -257,7 +257,7 @@ def test_polling_for_a_held_core_is_no_livelock_and_for_nobody_still_is() -> Non
 @asc.jit
 def poll_for_ever(flag: asc.GlobalAddress):
     while int(asc.read_gm_by_pass_dcache(flag)) == 0:
-        pass
+        asc.data_sync_barrier(asc.MemDsbT.DDR)
 
 
 # ---- right kernels --------------------------------------------------------------------------------------------------
