@@ -82,6 +82,8 @@ class Checker:
         self.stale = Findings()
         self.needed: set[int] = set()
         """Rows of NdDmaDci calls that a read needs."""
+        self._kept = NOWHERE
+        """The last of them on the core looked at, as index."""
         self._last: tuple[int, Hashable] | None = None
         """The last read of the core that has been reported, and its key."""
         self._lines: dict[tuple[int, int, int, int], Ints] = {}
@@ -97,7 +99,7 @@ class Checker:
                 mine = _Core(facts, reads.where(facts.core[reads.row] == core), dcis, _acts(facts, dcis, self.queued))
                 by_core.setdefault(core, []).extend((seq, uid, i, mine) for i, seq in enumerate(mine.seq.tolist()))
         for _, turns in sorted(by_core.items()):
-            self._last = None
+            self._last, self._kept = None, NOWHERE
             for _, uid, i, mine in sorted(turns, key=lambda turn: turn[:3]):
                 self._read(uid, mine, i, *places[uid][1:])
 
@@ -128,11 +130,14 @@ class Checker:
         behind = np.zeros(near.size, np.bool_)
         if dci >= 0 and core.acts[dci] >= 0:
             behind = self.order.befores(arrival[near], int(core.acts[dci]))
-        if dci >= 0 and int(core.dcis[dci]) not in self.needed:
-            # Without it the read would find what an earlier copy has left.
-            loose = ordered | (facts.core[writes.row[near]] != facts.core[row])
-            if self._first(core, i, fills, writes, arrival, near[loose], spans, NOWHERE) is not None:
+        if dci >= 0 and dci != self._kept:
+            # Without it the read would find what an earlier copy has left, unless the call kept before is behind the store too.
+            loose = near[ordered | (facts.core[writes.row[near]] != facts.core[row])]
+            if self._kept >= 0 and core.acts[self._kept] >= 0:
+                loose = loose[~self.order.befores(arrival[loose], int(core.acts[self._kept]))]
+            if self._first(core, i, fills, writes, arrival, loose, spans, NOWHERE) is not None:
                 self.needed.add(int(core.dcis[dci]))
+                self._kept = dci
         found = self._first(core, i, fills, writes, arrival, near[ordered & ~behind], spans, dci)
         if found is None and seen is not None:
             found = self._first(core, i, fills, writes, arrival, near[~behind], spans, dci)
@@ -258,6 +263,8 @@ def _acts(facts: Facts, dcis: Ints, queued: bool) -> Ints:
     if queued or not dcis.size:
         return dcis
     scalar = np.flatnonzero(facts.pipe == int(Pipe.S))
+    if not scalar.size:
+        return np.full(dcis.size, NOWHERE, np.int64)
     keys = (facts.core[scalar] << 40) + facts.seq[scalar]
     order = np.argsort(keys, kind="stable")
     at = np.searchsorted(keys[order], (facts.core[dcis] << 40) + facts.seq[dcis]) - 1
