@@ -84,8 +84,8 @@ class Checker:
         """Rows of NdDmaDci calls that a read needs."""
         self._kept = NOWHERE
         """The last of them on the core looked at, as index."""
-        self._last: tuple[int, Hashable] | None = None
-        """The last read of the core that has been reported, and its key."""
+        self._last: tuple[int, Hashable, bool] | None = None
+        """The last read of the core that has been reported, its key, and whether it is worth a warning only."""
         self._lines: dict[tuple[int, int, int, int], Ints] = {}
 
     def run(self) -> None:
@@ -146,13 +146,14 @@ class Checker:
             self._report(uid, row, found, bool(ordered[np.searchsorted(writes.row[near], found.store)]), seen)
 
     def _report(self, uid: int, row: int, found: _Stale, ordered: bool, seen: Seen | None) -> None:
-        """A stale read; where the NdDmaDci proposed for the one before it would do, it belongs to that one."""
-        if self._last is not None and self.order.before(found.arrival, self._last[0]):
+        """A stale read; where the NdDmaDci proposed for the one before it would do, it belongs to that one, unless it is worse."""
+        mild = found.dci >= 0 and self._surely(found)
+        if self._last is not None and self.order.before(found.arrival, self._last[0]) and self._last[2] <= mild:
             key = self._last[1]
             self.stale.also(key, self.facts.where(row)[1], seen is not None)
             return
-        key = (site(self.facts, row), site(self.facts, found.store), found.dci >= 0)
-        self._last = row, key
+        key = (site(self.facts, row), site(self.facts, found.store), found.dci >= 0, mild)
+        self._last = row, key, mild
         self.stale.add(key, partial(self._hazard, uid, row, found, ordered), seen)
 
     def _first(

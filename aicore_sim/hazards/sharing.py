@@ -18,6 +18,7 @@ from aicore_sim.engine.coherence import DCACHE_CLOBBER, WORD
 from aicore_sim.hazards.dcache_lines import NOWHERE, CacheLine, Copy, Touch
 from aicore_sim.hazards.facts import Facts
 from aicore_sim.hazards.fixes import Fix, clean_line
+from aicore_sim.hazards.footprint import merged
 from aicore_sim.hazards.gm import SHOWN, Findings, Seen, named, site
 from aicore_sim.hazards.model import ERROR, POSSIBLE, Hazard
 from aicore_sim.hazards.order import Order
@@ -80,7 +81,7 @@ def _copy(
         lo = int(np.flatnonzero(over)[-1]) + 1 if over.any() else 0
         hi = _behind(facts, order, copy, core, writers, lo)
         for writer in writers[lo:hi]:
-            if _plain_race(order, copy, writer):
+            if _plain_race(order, copy, writer) or _stored_over(order, copy, writer):
                 continue
             seen = _clobbered(facts, clobbers, copy, writer)
             key = tuple(sorted((site(facts, copy.stores[-1].row), site(facts, writer.store.row))))
@@ -109,6 +110,23 @@ def _plain_race(order: Order, copy: Copy, writer: _Writer) -> bool:
     if (min(s.lo for s in theirs), max(s.hi for s in theirs)) != mine:
         return False
     return not order.before(stores[-1].row, theirs[0].row) and not order.before(theirs[-1].row, stores[0].row)
+
+
+def _stored_over(order: Order, copy: Copy, writer: _Writer) -> bool:
+    """Whether all that one has written was in GM before the other one stored the same bytes: then a write-back undoes nothing."""
+    if writer.copy is None:
+        return _over(order, [writer.store], writer.done, copy.stores)
+    theirs = writer.copy.stores
+    return _over(order, theirs, writer.done, copy.stores) or _over(order, copy.stores, copy.cleaned, theirs)
+
+
+def _over(order: Order, first: list[Touch], done: int, later: list[Touch]) -> bool:
+    """Whether the stores `later` that come behind row `done` cover all bytes of the stores `first`."""
+    behind = [[s.lo, s.hi] for s in later if done != NOWHERE and order.before(done, s.row)]
+    if not behind:
+        return False
+    spans = merged(np.array(behind, np.int64))
+    return all(bool(((spans[:, 0] <= s.lo) & (s.hi <= spans[:, 1])).any()) for s in first)
 
 
 def _clobbers(facts: Facts, lines: list[CacheLine]) -> dict[tuple[int, int], list[Incident]]:
