@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 import aicore_sim as asc
@@ -225,6 +225,8 @@ def lines_told(hazard: Hazard) -> set[int]:
     return {hazard.at.line, *map(int, re.findall(r"\d+", also))}
 
 
+@example(random_program(731721))  # a warning, and behind it an error that it must not hide
+@example(random_program(1395383))  # an update is lost, and a copy from before it is right
 @given(programs)
 def test_every_read_of_old_bytes_is_reported_and_no_other_is_an_error(program: Program) -> None:
     run, got, lines = execute(program)
@@ -237,10 +239,12 @@ def test_every_read_of_old_bytes_is_reported_and_no_other_is_an_error(program: P
         told = [h for h in run.hazards.of(kind) if h.verdict == OBSERVED]
         # A copy from before a lost update is not old: GM is.
         surely = {lines[one.where] for one in served if one.scalar is scalar and one.got not in (one.in_gm, one.stored)}
-        assert surely <= {line for hazard in told for line in lines_told(hazard)} <= set(old)
+        assert surely <= {line for hazard in told for line in lines_told(hazard)}
+        assert clobbers or {hazard.at.line for hazard in told} <= set(old)
         for hazard in told:
             assert (hazard.severity, hazard.tensor, hazard.ordered, hazard.visible) == (ERROR, "x", True, False)
-            assert (hazard.old[:8], hazard.new[:8]) == old[hazard.at.line]
+            if hazard.old or not clobbers:  # a read that got equal bytes may stand for one that got old ones
+                assert (hazard.old[:8], hazard.new[:8]) == old[hazard.at.line]
         # Whoever finds nothing old was not in danger either, since nothing is replaced and no two values are equal (unless a
         # lost update brings an old one back); but a call above the store that it should come behind is worth a warning.
         assert clobbers or {h.severity for h in run.hazards.of(kind) if h.verdict != OBSERVED} <= {WARNING}
