@@ -90,7 +90,8 @@ BROKEN = [
 ]  # fmt: skip
 PARTIES = {
     "MTE2_V": ("MTE2", "V"), "V_MTE2": ("V", "MTE2"), "V_MTE3": ("V", "MTE3"), "MTE3_V": ("MTE3", "V"),
-    "MTE2_MTE1": ("MTE2", "MTE1"), "MTE1_MTE2": ("MTE1", "MTE2"), "MTE1_M": ("MTE1", "M"), "M_MTE1": ("M", "MTE1"), "M_FIX": ("M", "FIX"), "FIX_M": ("FIX", "M"),
+    "MTE2_MTE1": ("MTE2", "MTE1"), "MTE1_MTE2": ("MTE1", "MTE2"), "MTE1_M": ("MTE1", "M"),
+    "M_MTE1": ("M", "MTE1"), "M_FIX": ("M", "FIX"), "FIX_M": ("FIX", "M"),
 }  # fmt: skip
 
 
