@@ -221,6 +221,7 @@ def walk(
     older = np.full(segments, NONE, np.int32)
     reader = np.full(segments, NONE, np.int32)
     atoms = np.full(segments, NONE, np.int32)
+    base = np.full(segments, NONE, np.int32)
     clash = np.full(segments, NONE, np.int32)
     nodes = np.zeros((1024, 5), np.int32)
     used = 0
@@ -258,14 +259,17 @@ def walk(
             for r in range(place_first[place], place_first[place + 1]):
                 for g in range(seg_lo[r], seg_hi[r]):
                     last = writer[g]
-                    for which in range(3):
-                        # 0: against the last writer; 1: against readers (of a write); 2: atomic writers before the last.
-                        if which == 1 and not writes:
+                    joins = writes and last != NONE and atomic[p] != 0 and atomic[last] == atomic[p]
+                    for which in range(4):
+                        # 0: against the last writer; 1: against readers (of a write); 2: atomic writers before the last;
+                        # 3: what atomic writers add to, which each of them has to come behind.
+                        if (which == 1 and not writes) or (which == 3 and not joins):
                             continue
                         chain = reader[g] if which == 1 else atoms[g] if which == 2 else NONE
-                        first_time = which == 0
-                        while (first_time and last != NONE) or chain != NONE:
-                            before = last if first_time else nodes[chain, 0]
+                        alone = last if which == 0 else base[g] if which == 3 else NONE
+                        first_time = alone != NONE
+                        while first_time or chain != NONE:
+                            before = alone if first_time else nodes[chain, 0]
                             served = which == 1 and nodes[chain, 2] != 0
                             if not first_time:
                                 chain = nodes[chain, 1]
@@ -288,11 +292,12 @@ def walk(
                             findings = _note(found, findings, known, key, one, two, kind, g, seg_bytes[g],
                                              _seen(kind, one, two, start, free, end), told)  # fmt: skip
                     if writes:
-                        if atomic[p] != 0 and last != NONE and last != p and atomic[last] == atomic[p]:
+                        if joins and last != p:
                             nodes, used, spare, atoms[g] = _link(nodes, used, spare, last, atoms[g], False)
                         elif last != p:
                             spare = _drop(nodes, spare, atoms[g])
                             atoms[g] = NONE
+                            base[g] = last
                         spare, reader[g] = _overwritten(nodes, spare, reader[g], p, current[mine], thread, index)
                         if last != p:
                             if clash[g] != last:

@@ -162,7 +162,8 @@ def _left_up(facts: Facts, rows: list[int]) -> Hazard:
     at = facts.party(rows[0])
     event = facts.flag(rows[0])[0]
     ids = sorted({facts.flag(row)[1] for row in rows})
-    detail = (f"{event} {_listed(ids)} is still set at the end of the kernel: set in line {at.line}, never waited for; "
+    are = "is" if len(ids) == 1 else "are"
+    detail = (f"{event} {_listed(ids)} {are} still set at the end of the kernel: set in line {at.line}, never waited for; "
               f"the next wait for it passes at once")  # fmt: skip
     words, insert = _drain(facts, at, event, ids)
     return Hazard(UNPAIRED, WARNING, POSSIBLE, at, detail, words, count=len(rows), insert=insert)

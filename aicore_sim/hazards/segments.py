@@ -81,6 +81,10 @@ def accesses_of(facts: Facts, events: Events, left_out: Ints) -> Accesses:
         segments += edge.size
     used = place >= 0
     at, place, write = events.position[row[used]], place[used], write[used]
+    # An operand given twice is one access.
+    _, once = np.unique((at * max(places, 1) + place) * 2 + write, return_index=True)
+    once.sort()
+    at, place, write = at[once], place[once], write[once]
     order = np.lexsort((write, at))
     at, place, write = at[order], place[order], write[order]
     lasting = [np.full(part.size, number < 0, np.int64) for part, number in zip(starts, uids, strict=True)]
