@@ -27,6 +27,8 @@ class Polls:
         self.rows = 0
         self._last: tuple[Any, ...] = ()
         self._rows_then = 0
+        self._turn = 0
+        """Rows from one poll to the next; 0 while it does not poll."""
         self._progress = -1
         self._count = 0
         self._since = 0
@@ -38,15 +40,24 @@ class Polls:
         load = (entry.line, entry.bufs, entry.offs, answer)
         if load == self._last:
             # What this unit did between two polls (cleaning the line, barriers) is part of the polling.
-            machine.poll_rows += self.rows - self._rows_then
-            progress = machine.rows_so_far() - machine.poll_rows
+            self._turn = self.rows - self._rows_then
+            machine.poll_rows += self._turn
+            self._rows_then = self.rows
+            progress = machine.rows_so_far() - machine.poll_rows - sum(core.scalar.polls.begun for core in machine.cores)
             self._count = self._count + 1 if progress == self._progress and not machine.transfers else 0
             self._progress = progress
             if self._count == 0:
                 self._since = self.core.scalar.t
             if self._count >= MOST_POLLS and self.core.scalar.t - self._since >= machine.patience:
                 self._give_up(entry, answer)
+        else:
+            self._turn = 0
         self._last, self._rows_then = load, self.rows
+
+    @property
+    def begun(self) -> int:
+        """Rows since the last poll that may belong to the next one: cores that poll do not do so in step."""
+        return min(self.rows - self._rows_then, self._turn)
 
     def _give_up(self, entry: Entry, answer: Any) -> None:
         machine = self.core.machine

@@ -44,7 +44,7 @@ class ScalarUnit:
         """True from the end of a block's program to the start of the next."""
         self._stall = int(Cause.ISSUE)
         self._stall_until = -1
-        self._polls = Polls(core)
+        self.polls = Polls(core)
         self._noise: PipeNoise | None = None
 
     def run(self) -> Process:
@@ -189,9 +189,9 @@ class ScalarUnit:
             self._stall, self._stall_until = int(cause), self.t
         index = entry.op.index if entry.op is not None else -1
         core.machine.scalar_row(core, entry, index, start, self.t)
-        self._polls.rows += 1
+        self.polls.rows += 1
         if answer is not None:
-            self._polls.loaded(entry, answer)
+            self.polls.loaded(entry, answer)
         return answer
 
     def _action(self, entry: Entry) -> Any:
