@@ -57,6 +57,8 @@ class Result:
     copy_ratio: float
     copy_ratio_16k: float
     copy_ratio_256k: float
+    check_ratio: float
+    """Wall time of a run with its findings over that of one without checks."""
     peak_mb: float
     call_us: dict[str, float] = field(default_factory=dict)
 
@@ -91,7 +93,7 @@ LARGE = Tiles(256, 512, 512)
 def run_bench(repeat: int = 5, say: Callable[[str], None] = lambda _: None) -> Result:
     """Measure everything: medians of `repeat` after one warm-up that compiles, of calls the best. `say` gets progress."""
     card = load_card(CARD)
-    engine, events = _event_speeds(card, repeat, say)
+    engine, events, checked = _event_speeds(card, repeat, say)
     small, large = (_copy_seconds(card, tiles, repeat, say) for tiles in (SMALL, LARGE))
     calls = bench_calls.call_us(repeat, say)
     return Result(
@@ -101,28 +103,40 @@ def run_bench(repeat: int = 5, say: Callable[[str], None] = lambda _: None) -> R
         copy_ratio=(small[1] + large[1]) / (small[0] + large[0]),  # both sides move the same bytes
         copy_ratio_16k=small[1] / small[0],
         copy_ratio_256k=large[1] / large[0],
+        check_ratio=checked,
         peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         call_us=calls,
     )
 
 
-def _event_speeds(card: Card, repeat: int, say: Callable[[str], None]) -> tuple[float, float]:
-    """Instructions and SimPy timeouts per second."""
+def _event_speeds(card: Card, repeat: int, say: Callable[[str], None]) -> tuple[float, float, float]:
+    """Instructions and SimPy timeouts per second, and what checking costs."""
     say("warm-up")
     _matmul(card)
+    _checked_seconds(card)
     simpy_timeouts(TIMEOUTS)
-    engine, events = [], []
+    engine, events, checked = [], [], []
     for i in range(repeat):
         run = _matmul(card)
         engine.append(run.instructions / run.engine_s)
         events.append(TIMEOUTS / simpy_timeouts(TIMEOUTS))
-        say(f"matmul {i + 1}/{repeat}: {engine[-1]:,.0f} instructions/s, SimPy {events[-1]:,.0f} timeouts/s")
-    return statistics.median(engine), statistics.median(events)
+        checked.append(_checked_seconds(card) / run.wall_s)
+        say(f"matmul {i + 1}/{repeat}: {engine[-1]:,.0f} instructions/s, SimPy {events[-1]:,.0f} timeouts/s, "
+            f"with checks {checked[-1]:.2f} times as long")  # fmt: skip
+    return statistics.median(engine), statistics.median(events), statistics.median(checked)
 
 
-def _matmul(card: Card) -> Run:
+def _matmul(card: Card, checks: bool = False) -> Run:
     scenario = load_scenario("matmul")
-    return scenario.run(card, scenario.parse(MATMUL), Options(data=False, checks=False))[0]
+    return scenario.run(card, scenario.parse(MATMUL), Options(data=False, checks=checks))[0]
+
+
+def _checked_seconds(card: Card) -> float:
+    """Wall time of the same run with its hazards worked out."""
+    run = _matmul(card, checks=True)
+    began = time.perf_counter()
+    assert run.hazards.clean
+    return run.wall_s + time.perf_counter() - began
 
 
 def simpy_timeouts(count: int) -> float:
@@ -175,7 +189,7 @@ def _copy_seconds(card: Card, tiles: Tiles, repeat: int, say: Callable[[str], No
 def run_copies(card: Card, tiles: Tiles, source: NDArray[Any], places: list[tuple[int, int, int]]) -> Run:
     """The stream of tiles through a whole run with data on one cube core."""
     params = Nd2NzParams(1, tiles.rows, tiles.cols, 0, SOURCE[1], tiles.rows, 1, 0)
-    return run_kernel(COPY_TILES, (source, params, tuple(places)), {}, 1, card, Options())
+    return run_kernel(COPY_TILES, (source, params, tuple(places)), {}, 1, card, Options(checks=False))
 
 
 def numpy_copies(

@@ -320,6 +320,7 @@ class Scalar(Table):
     dcache_line: Number
     dcache_hit: Number
     dcache_miss: Number
+    flush_at_end: Flag  # The compiler ends a kernel with DCCI of the whole data cache; without, its dirty lines are lost
     dcci_line: Number
     dcci_all: Number
     dsb: Number
@@ -374,6 +375,8 @@ class Nddma(Table):
     run_head: Number  # Cycles per run of the innermost dimension
     misses_in_flight: Number
     dci: Number
+    dci_queued: Flag  # NdDmaDci takes its turn on MTE2; else it acts when the scalar unit issues it
+    dci_waits: Flag  # It also drops the lines that copies in flight still bring; else those stay
 
     @model_validator(mode="after")
     def _sets_fill_the_cache(self) -> Self:

@@ -14,7 +14,9 @@ from typing import Any
 from aicore_sim.cards import Card
 from aicore_sim.engine.perturb import Hold
 from aicore_sim.errors import DeadlockError
-from aicore_sim.hazards.model import ERROR, NOTE, OBSERVED, Hazard, Hazards, Insertion, Party
+from aicore_sim.hazards import of_deadlock
+from aicore_sim.hazards.flags import FLAG_KINDS
+from aicore_sim.hazards.model import ERROR, NOTE, OBSERVED, Hazard, Hazards, Insertion
 from aicore_sim.hazards.patch import Patched, apply
 from aicore_sim.launch import Options, Run
 from aicore_sim.report.hazards import shown_path
@@ -68,14 +70,8 @@ def check(target: Target) -> Checked:
     try:
         run, _ = target.scenario.run(target.card, target.parameters, target.options, target.blocks)
     except DeadlockError as error:
-        return Checked(deadlock_hazards(error), False if target.options.data else None)
+        return Checked(of_deadlock(error, target.card), False if target.options.data else None)
     return Checked(run.hazards, run.correct, run)
-
-
-def deadlock_hazards(error: DeadlockError) -> Hazards:
-    """The finding that a deadlock is."""
-    at = Party("", "", "", error.file or "", error.line or 0, 0.0)
-    return Hazards([Hazard("wait-without-set", ERROR, OBSERVED, at, "; ".join([error.message, *error.cycle]))])
 
 
 # ---- schedules ------------------------------------------------------------------------------------------------------
@@ -86,7 +82,9 @@ def with_schedules(checked: Checked, target: Target, tries: int, seed: int) -> C
     """
     if checked.run is None:
         return checked
-    possible = [hazard for hazard in checked.hazards if hazard.severity != NOTE and hazard.verdict != OBSERVED]
+    # What is wrong with a flag by itself is no question of timing, and a schedule that differs would say nothing of it.
+    possible = [hazard for hazard in checked.hazards
+                if hazard.severity != NOTE and hazard.verdict != OBSERVED and hazard.kind not in FLAG_KINDS]  # fmt: skip
     found = explore(target.scenario, target.parameters, target.card, tries, seed, target.options, directed=possible,
                     blocks=target.blocks)  # fmt: skip
     shown = {id(one.hazard): one.hold for one in found.confirmed}

@@ -19,6 +19,7 @@ _MEANING = {
     "copy_ratio": "bytes per second of ND2NZ tiles through a whole run over numpy's own copies, 16 KB and 256 KB tiles",
     "copy_ratio_16k": "16 KB tiles alone",
     "copy_ratio_256k": "256 KB tiles alone",
+    "check_ratio": "time of that matmul with its hazards worked out over the time without checks",
     "peak_mb": "peak resident memory of the process, MiB",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -87,15 +88,47 @@ class ConfigError(AiCoreError, ValueError):
     """A card file, an override or a scenario parameter is wrong; names file and key path."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A pipe or scalar unit that cannot go on: what it was doing since `time_us`, and what it waits for.
+
+    `what` is one of "flag" (WaitFlag), "set" (SetFlag of a flag that is still up), "queue" (a full queue), "drain" (a pipe
+    that has to finish), "unit_flag", "mutex", "sync_all", "cross" (CrossCoreWaitFlag), "poll". `event` is SRC_DST of a flag,
+    `ident` the id of a flag or lock. `role` is "cycle" or "end" for those that explain the others: a cycle, or the ends of chains.
+    `wanted` is the place of the call that would help, if the program has got to it; `later`: it stands behind the wait in
+    the program of the same core. `absent` are the cores that a SyncAll lacks, `blocks` how many blocks without a core.
+    """
+
+    core: str
+    pipe: str
+    api: str
+    file: str
+    line: int
+    time_us: float
+    what: str
+    text: str
+    event: str = ""
+    ident: int = -1
+    role: str = ""
+    wanted: tuple[str, int] | None = None
+    later: bool = False
+    absent: tuple[str, ...] = ()
+    blocks: int = 0
+
+
 class DeadlockError(AiCoreError, RuntimeError):
     """The program cannot proceed.
 
-    `cycle` lists the waits, one line each: who waits, for what, and who would have to provide it.
+    `cycle` lists the waits, one line each: who waits, for what, and who would have to provide it. `waits` has all of them
+    as `Wait`, those of `cycle` first and in its order; empty where the kernel itself never comes back (AllocTensor). `columns`
+    is what was executed until then (`engine.columns.Columns`).
     """
 
-    def __init__(self, message: str, cycle: Sequence[str] = (), **where: object) -> None:
+    def __init__(self, message: str, cycle: Sequence[str] = (), *, waits: Sequence[Wait] = (), **where: object) -> None:
         super().__init__(message, **where)  # type: ignore[arg-type]
         self.cycle = tuple(cycle)
+        self.waits = tuple(waits)
+        self.columns: Any = None
 
     def __str__(self) -> str:
         return "\n  ".join([super().__str__(), *self.cycle])

@@ -54,13 +54,19 @@ def convert(x: asc.GlobalAddress, y: asc.GlobalAddress, params: asc.ConstExpr,
     if asc.ascend_is_aiv():
         asc.cross_core_wait_flag(0, 2, asc.PipeID.PIPE_MTE3)
         if asc.get_sub_block_idx() == 0:
-            asc.data_copy(y_gm, ub, elements)
+            if small:  # what fills its last row up to 32 B is not defined
+                filled = 4 * params.n_value
+                asc.data_copy_pad(y_gm, ub, asc.DataCopyExtParams(1, filled * 2, 0, 0, 0))
+                first = asc.ceildiv(filled, C0) * C0
+                asc.data_copy(y_gm[first], ub[first], elements - first)
+            else:
+                asc.data_copy(y_gm, ub, elements)
 
 
 def _expected(x: Any, p: asc.Dn2NzParams, small: bool, rows: int) -> Any:
     """L1 in rows of 32 B, element by element from the definition of the layout."""
     out = np.full((rows, C0), HOLE, np.float16)
-    if small:  # four elements a row, tightly packed; the page fills the end up to 32 B with zeros
+    if small:  # four elements a row, tightly packed; the end up to 32 B is left out of y
         flat = np.zeros(rows * C0, np.float16)
         for n in range(p.n_value):
             flat[4 * n : 4 * n + p.d_value] = [x[d * p.src_d_value + n] for d in range(p.d_value)]

@@ -17,7 +17,7 @@ from aicore_sim.launch import Run
 
 L1_BYTES = 512 * 1024
 FIGURES = ["instructions_per_s", "simpy_timeouts_per_s", "ratio", "copy_ratio", "copy_ratio_16k", "copy_ratio_256k",
-           "peak_mb", "call_us"]  # fmt: skip
+           "check_ratio", "peak_mb", "call_us"]  # fmt: skip
 APIS = {"LoadData2D": "LoadData MTE1", "LoadData2DV2": "LoadData MTE1", "LoadData3DV2": "LoadData MTE1",
         "LoadDataWithTranspose": "LoadDataWithTranspose MTE1", "ND2NZ": "DataCopy MTE2", "DataCopyPad": "DataCopyPad MTE2",
         "NDDMA": "DataCopy MTE2", "Mmad": "Mmad M", "Fixpipe": "Fixpipe FIX"}  # fmt: skip
@@ -127,7 +127,7 @@ def test_command_explains_the_figures(monkeypatch: pytest.MonkeyPatch, capsys: p
     def measured(repeat: int, say: Callable[[str], None]) -> bench.Result:
         asked.append(repeat)
         say("never shown")
-        return bench.Result(1234567, 800.25, 0.25, 0.5, 0.125, 0.75, 300, {api: 7.04 + i for i, api in enumerate(APIS)})
+        return bench.Result(1234567, 800.25, 0.25, 0.5, 0.125, 0.75, 1.5, 300, {api: 7.04 + i for i, api in enumerate(APIS)})
 
     monkeypatch.setattr(bench, "run_bench", measured)
     assert main(["bench", "--repeat", "3", "-q"]) == 0
@@ -136,6 +136,7 @@ def test_command_explains_the_figures(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert all(name in words for name in (*FIGURES, *APIS))
     shown = dict(pairwise(words))
     assert (shown["instructions_per_s"], shown["ratio"], shown["copy_ratio_16k"]) == ("1,234,567", "0.25", "0.125")
+    assert shown["check_ratio"] == "1.5"
     assert [shown[api] for api in APIS] == [f"{7.0 + i:.1f}" for i in range(len(APIS))]
     assert asked == [3]
     assert printed.err == ""

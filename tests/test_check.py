@@ -57,8 +57,9 @@ def test_a_missing_flag_is_found_with_both_lines(cli: Any) -> None:
     done = cli("check", FAULTY, "drop=V_MTE3", "--json")
     assert (done.status, done.json["clean"]) == (1, False)
     assert all(set(hazard) == HAZARD_KEYS for hazard in done.json["hazards"])
-    (hazard,) = [one for one in done.json["hazards"] if (one["line"], one["other"]["line"]) == (STORE, ADD)]
-    assert (hazard["kind"], hazard["severity"], hazard["pipe"]) == ("race-raw", "error", "MTE3")
+    (hazard,) = [one for one in done.json["hazards"] if one["kind"] == "race-raw"]
+    assert (hazard["line"], hazard["other"]["line"]) == (STORE, ADD)
+    assert (hazard["severity"], hazard["pipe"]) == ("error", "MTE3")
     assert Path(hazard["file"]).name == "faulty.py"
     assert hazard["ordered"] is False
     assert f"before line {STORE}" in hazard["fix"]
@@ -243,9 +244,11 @@ def test_a_right_kernel_is_the_same_under_every_schedule(cli: Any) -> None:
 
 
 def test_schedules_confirm_what_was_possible(cli: Any) -> None:
-    (alone,) = [one for one in cli("check", FAULTY, "drop=V_MTE3", "--json").json["hazards"] if one["verdict"] == "possible"]
-    both = cli("check", FAULTY, "drop=V_MTE3", "--schedules", "1", "--json").json["hazards"]
-    (confirmed,) = [one for one in both if (one["kind"], one["line"]) == (alone["kind"], alone["line"])]
+    # Memory of Atlas 200I is so slow that a load never comes early by itself.
+    words = ("check", "pingpong_gemm", "drop=M_MTE1", "--card", "atlas_200i", "--json")
+    (alone,) = cli(*words).json["hazards"]
+    assert alone["verdict"] == "possible"
+    (confirmed,) = cli(*words, "--schedules", "1").json["hazards"]
     assert confirmed["verdict"] == "observed"
     assert confirmed["detail"].startswith(f"{alone['detail']}; confirmed by a schedule: the output differs when ")
 

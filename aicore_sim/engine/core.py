@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import simpy
 
+from aicore_sim.engine.coherence import CacheWatch
 from aicore_sim.engine.columns import CoreInfo
 from aicore_sim.engine.dcache import ScalarDCache
 from aicore_sim.engine.device import CoreDevice
@@ -65,13 +66,20 @@ class Core:
             int(card.value("scalar.dcache_aiv_bytes" if kind == "aiv" else "scalar.dcache_aic_bytes")),
             int(card.value("scalar.dcache_line")),
         )
+        self.watch: CacheWatch | None = None
+        if machine.data and machine.audit is not None:
+            self.watch = self.dcache.watch = CacheWatch(machine.audit, index, machine.dirty)
         self.device = CoreDevice(self)
         self.nddma: NddmaCache | None = None
         self.nddma_slots: MissSlots | None = None
+        self._last_dci = -1
+        """Number of the last NdDmaDci that has taken effect."""
         if card.has("nddma.cache_bytes") and kind != "aic":
             self.nddma = NddmaCache(int(card.value("nddma.cache_bytes")), int(card.value("nddma.line")),
                                     int(card.value("nddma.ways")))  # fmt: skip
+            self._dci_queued, self._dci_waits = card.flag("nddma.dci_queued"), card.flag("nddma.dci_waits")
             self.nddma_slots = MissSlots(card.value("nddma.misses_in_flight"), card.flag("nddma.prefetch"))
+        self.flush_at_end = card.flag("scalar.flush_at_end")
         self.flags: dict[int, Flag] = {}
         """Event flags made so far, by HardEvent * FLAG_IDS + id."""
         self._mutexes: dict[int, Mutex] = {}
@@ -106,9 +114,20 @@ class Core:
             self._unit_flags = UnitFlags(self.buffers["L0C"].size)
         return self._unit_flags
 
-    def nddma_invalidate(self) -> None:
+    def nddma_invalidate(self, entry: Entry, begin: int) -> None:
+        """NdDmaDci is executed on MTE2 at tick `begin`; on a card where it acts at issue it may have taken effect before."""
         assert self.nddma is not None
-        self.nddma.invalidate()
+        if entry.seq > self._last_dci:
+            self._last_dci = entry.seq
+            tick = begin if self._dci_queued else entry.issue
+            self.nddma.invalidate(None if self._dci_waits else tick)
+
+    def _invalidate_at_issue(self, now: int) -> None:
+        """Let those NdDmaDci take effect that were issued by now and still wait in the queue."""
+        unit = self.units[Pipe.MTE2]
+        for entry in unit.queue if unit is not None else ():
+            if entry.op is not None and entry.op.through == "nddma-invalidate" and entry.issue <= now:
+                self.nddma_invalidate(entry, entry.issue)
 
     def nddma_read(self, entry: Entry, op: Op, address: int, hint: str) -> tuple[Entry, Access, int]:
         """An NDDMA copy through this core's cache: (entry whose source shows the cache's bytes, traffic behind it, misses
@@ -116,6 +135,8 @@ class Core:
         assert self.nddma is not None and self.nddma_slots is not None and isinstance(op.cost, GmTraffic)
         source = entry.bufs[1]
         self.machine.settle(int(self.env.now))
+        if not self._dci_queued:
+            self._invalidate_at_issue(int(self.env.now))
         found = self.nddma.read(source, address, op.gm_runs)
         access = Access(0, 0, 0, 0, 0, 0)
         if found.misses:
@@ -123,6 +144,8 @@ class Core:
             access = self.machine.look_up(self, op.pipe, 0, found.missed_runs, False, hint, int(self.env.now), pace)
         access.runs = op.cost.rows  # its own, whatever the cache leaves of them for L2
         if found.stale:
+            if self.watch is not None:
+                self.watch.nddma_stale(entry.seq, source, found.stale)
             lo, hi = op.reads[0][1] + entry.offs[1], op.reads[0][2] + entry.offs[1]
             view = patched_source(source, min(lo, found.stale[0][0]), max(hi, max(a + b.size for a, b in found.stale)),
                                   found.stale)  # fmt: skip
@@ -130,7 +153,13 @@ class Core:
         return entry, access, self.nddma_slots.waiting(found)
 
     def end_of_kernel(self) -> None:
-        """What the compiler adds at the end of a stand-alone kernel: the data cache is cleaned (spec 19.4)."""
+        """What the compiler adds at the end of a stand-alone kernel: the data cache is cleaned (spec api_semantics.md 19.4), or
+        only invalidated where the build leaves that out (`scalar.flush_at_end`)."""
         if self.machine.data:
             self.machine.settle(int(self.env.now))
-            self.dcache.clean_invalidate_all()
+            if self.watch is not None:
+                self.watch.seq = self.scalar.seq
+            if self.flush_at_end:
+                self.dcache.clean_invalidate_all()
+            else:
+                self.dcache.drop_all()

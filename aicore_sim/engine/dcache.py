@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aicore_sim.errors import ConfigError
 from aicore_sim.memory import Buffer
+
+if TYPE_CHECKING:
+    from aicore_sim.engine.coherence import CacheWatch
 
 Hook = Callable[[Buffer, int, int], None]
 """Called with (buffer, lo, hi): the bytes of GM that a line fill has read or a write-back has written."""
@@ -73,6 +77,8 @@ class ScalarDCache:
         self.line_bytes = line_bytes
         self.on_fill = on_fill
         self.on_write_back = on_write_back
+        self.watch: CacheWatch | None = None
+        """Files what the checks want to know of this cache; None in a run without checks or data."""
         # One dict for each set, least recently used first; keys are (buffer id, line start).
         self._sets: list[OrderedDict[tuple[int, int], Line]] = [OrderedDict() for _ in range(lines // self.ways)]
 
@@ -98,17 +104,25 @@ class ScalarDCache:
                 if line.shadow is not None:
                     line.shadow[lo:hi] = 1
             line.stored[lo:hi] = True
+            if self.watch is not None and not line.dirty:
+                self.watch.became_dirty(line)
             line.dirty = True
             done += hi - lo
         return hit
 
+    def held(self, buffer: Buffer, offset: int, nbytes: int) -> Iterator[tuple[Line, int, int]]:
+        """The lines here that hold bytes of the span, with (first, end) inside each; nothing is filled or counted as used."""
+        for start, lo, hi in self._pieces(offset, nbytes):
+            line = self._set(buffer, start).get((buffer.uid, start))
+            if line is not None:
+                yield line, lo, hi
+
     def marks(self, buffer: Buffer, offset: int, nbytes: int) -> NDArray[np.uint8] | None:
         """Which of the bytes are defined in the lines held here; None if all are. Bytes that are not held count as defined."""
         found = np.ones(nbytes, np.uint8)
-        for start, lo, hi in self._pieces(offset, nbytes):
-            line = self._set(buffer, start).get((buffer.uid, start))
-            if line is not None and line.shadow is not None:
-                found[start + lo - offset : start + hi - offset] = line.shadow[lo:hi]
+        for line, lo, hi in self.held(buffer, offset, nbytes):
+            if line.shadow is not None:
+                found[line.offset + lo - offset : line.offset + hi - offset] = line.shadow[lo:hi]
         return None if found.all() else found
 
     def clean_invalidate_line(self, buffer: Buffer, offset: int) -> bool:
@@ -125,6 +139,9 @@ class ScalarDCache:
 
     def drop_all(self) -> None:
         """Invalidate without write-back: stores that were not cleaned are lost (spec coherence.md 3, end of kernel)."""
+        if self.watch is not None:
+            for line in self.dirty_lines():
+                self.watch.dropped(line, self._end(line) - line.offset)
         for lines in self._sets:
             lines.clear()
 
@@ -171,6 +188,8 @@ class ScalarDCache:
         if not line.dirty:
             return False
         buffer, lo, hi = line.buffer, line.offset, self._end(line)
+        if self.watch is not None:
+            self.watch.write_back(line, hi - lo)
         if buffer.data is not None and line.data is not None:
             buffer.data[lo:hi] = line.data
             if line.shadow is not None:

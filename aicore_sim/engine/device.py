@@ -16,16 +16,22 @@ class CoreDevice:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._entry: Entry | None = None
         self.extra_ticks = 0
 
     def begin(self, entry: Entry) -> None:
         """Called by the scalar unit right before the action."""
         self.extra_ticks = 0
+        self._entry = entry
+        if self._core.watch is not None:
+            self._core.watch.seq = entry.seq
         self._core.machine.settle(int(self._core.env.now))
 
     def load(self, buffer: Buffer, offset: int, nbytes: int) -> bytes:
         """Bytes of GM as this core's scalar data cache has them."""
         raw, hit = self._core.dcache.load(buffer, offset, nbytes)
+        if self._core.watch is not None:
+            self._core.watch.loaded(self._core.dcache, buffer, offset, nbytes)
         if not hit:
             self.extra_ticks += self._core.machine.timing.dcache_miss
         return raw
@@ -44,6 +50,9 @@ class CoreDevice:
     def uncached(self) -> None:
         """An access that goes straight to L2 and GM."""
         self.extra_ticks += self._core.machine.timing.dcache_miss
+        watch, entry = self._core.watch, self._entry
+        if watch is not None and watch.dirty and entry is not None and entry.op is not None and entry.op.reads:
+            watch.read(watch.seq, entry.bufs[0], entry.offs[0], entry.offs[0] + entry.op.nbytes)
 
     @property
     def now_ticks(self) -> int:

@@ -13,6 +13,7 @@ import simpy
 
 from aicore_sim.cards import Card
 from aicore_sim.engine.audit import Audit
+from aicore_sim.engine.coherence import DirtyLines
 from aicore_sim.engine.columns import FLAG_IDS, Cause, Columns
 from aicore_sim.engine.core import Core
 from aicore_sim.engine.deadlock import explain
@@ -24,7 +25,7 @@ from aicore_sim.engine.perturb import Noises, Perturbation, PipeNoise
 from aicore_sim.engine.pipes import CORE_SHIFT, KIND_SHIFT, PIPE_SHIFT, ROW, WHY_SHIFT, WORDS
 from aicore_sim.engine.sharing import SharedBandwidth
 from aicore_sim.engine.ub_banks import BankWaits, of_card
-from aicore_sim.errors import AiCoreError
+from aicore_sim.errors import AiCoreError, DeadlockError
 from aicore_sim.instructions.base import TICKS_PER_CYCLE, Op, Pipe
 from aicore_sim.kernel.context import Recorder, Session
 from aicore_sim.kernel.program import Entry, Kind
@@ -56,6 +57,7 @@ class Machine:
         self.noises = Noises(perturbation, session) if perturbation is not None else None
         self.patience = ticks(perturbation.longest) if perturbation is not None else 0
         """Ticks without progress for which polling is still waiting (polls.py)."""
+        self.dirty = DirtyLines()
         self.rows: array[int] = array("q")
         self.gm_rows: array[int] = array("q")
         self.ops: list[Op] = []
@@ -91,8 +93,6 @@ class Machine:
         self.participants = 0
         self.transfers = 0
         """GM transfers in flight."""
-        self.poll_rows = 0
-        """Rows so far of scalar units that did nothing but poll (polls.py)."""
 
     # ---- set-up -----------------------------------------------------------------------------------------------------
     def add_core(self, kind: str, group: int, sub: int) -> Core:
@@ -206,7 +206,7 @@ class Machine:
 
     # ---- the run ----------------------------------------------------------------------------------------------------
     def run(self) -> Columns:
-        """Simulate to the end. Raises DeadlockError if cores are left that cannot go on."""
+        """Simulate to the end. Raises DeadlockError, with the columns of what was executed, if cores are left that cannot go on."""
         self.cross = CrossCore(self.env, ["aiv" if c.kind == "aiv" else "aic" for c in self.cores],
                                [c.info.group for c in self.cores], [c.info.sub for c in self.cores])  # fmt: skip
         for core in self.cores:
@@ -215,11 +215,16 @@ class Machine:
             self.env.run()
         except AiCoreError as error:
             # SimPy raises a bare copy of what failed inside a process; the original has the fields and the traceback.
-            raise error.__cause__ if isinstance(error.__cause__, AiCoreError) else error from None
-        if any(not core.scalar.finished for core in self.cores):
-            raise explain(self)
+            found = error.__cause__ if isinstance(error.__cause__, AiCoreError) else error
+            if isinstance(found, DeadlockError):
+                self.settle(None)
+                found.columns = self._columns()
+            raise found from None
         self.settle(None)
-        return self._columns()
+        columns = self._columns()
+        if any(not core.scalar.finished for core in self.cores):
+            raise explain(self, columns)
+        return columns
 
     def _buffers(self) -> list[Buffer]:
         return [*self.session.gm.allocations, *(buffer for core in self.cores for buffer in core.buffers.values())]

@@ -108,6 +108,8 @@ class NddmaCache:
         self._used = np.zeros(count, np.int64)
         self._clock = np.zeros(1, np.int64)
         self._data = np.zeros((count, line), np.uint8)
+        self._arrives = np.zeros(count, np.int64)
+        self._fetched = np.zeros(0, np.int64)
         self._make_room(4096)
         self.hits = self.misses = self.stale_hits = self.invalidated = 0
 
@@ -120,11 +122,16 @@ class NddmaCache:
         self._missed[:, 3::2] = 0
         self._missed[:, 1] = self.line
 
-    def invalidate(self) -> None:
-        """NdDmaDci: every line is dropped, nothing is written back."""
-        self._tags[:] = -1
-        self._used[:] = 0
+    def invalidate(self, keep_after: int | None = None) -> None:
+        """NdDmaDci: every line is dropped, nothing is written back; with `keep_after` those that arrive behind that tick stay."""
+        gone = slice(None) if keep_after is None else self._arrives <= keep_after
+        self._tags[gone] = -1
+        self._used[gone] = 0
         self.invalidated += 1
+
+    def arrived(self, tick: int) -> None:
+        """The lines that the last copy had to fetch are here at `tick`."""
+        self._arrives[self._fetched] = tick
 
     def read(self, buffer: Buffer, address: int, runs: Ints) -> NddmaAccess:
         """Look up one NDDMA copy whose source starts at device `address` of `buffer`; misses are filled from GM now."""
@@ -132,6 +139,7 @@ class NddmaCache:
         if count > self._numbers.size:
             self._make_room(count)
             count, misses, ahead = self._look_up(address, runs)
+        self._fetched = self._slot[:count][~self._hit[:count]]
         stale = self._bytes(buffer, self._numbers[:count], self._hit, self._slot) if buffer.data is not None else []
         self.hits += count - misses
         self.misses += misses

@@ -300,7 +300,7 @@ class PipeUnit:
             lo_sleep = now
         begin = max(start, lo_sleep)
         if op.through == "nddma-invalidate":
-            core.nddma_invalidate()
+            core.nddma_invalidate(entry, begin)
             return start, start + op.occupy, start + op.occupy + op.latency, 0, 0
         if op.gm_operand >= 0:
             return (yield from self._global(entry, op, start, begin, where))
@@ -358,6 +358,10 @@ class PipeUnit:
         hint = entry.l2
         landing_entry = entry
         misses = 0
+        if machine.dirty and cost.is_read and core.watch is not None:
+            for operand, lo, hi in op.reads:
+                if operand == op.gm_operand:
+                    core.watch.read(entry.seq, buffer, entry.offs[operand] + lo, entry.offs[operand] + hi)
         if op.through == "nddma":
             landing_entry, access, misses = core.nddma_read(entry, op, address, hint)
         else:
@@ -404,6 +408,8 @@ class PipeUnit:
         now = int(core.env.now)
         free = max(begin + op.occupy, now)
         end = free + latency
+        if op.through == "nddma" and core.nddma is not None:
+            core.nddma.arrived(end)
         if flight is not None and machine.landing is not None:
             machine.landing.finish_at(flight, end)
         port = now - begin - l2 - hbm

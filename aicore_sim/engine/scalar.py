@@ -39,6 +39,8 @@ class ScalarUnit:
         """Number of the next entry of this core in program order; the end of a block takes one too."""
         self.blocked: tuple[str, Any] | None = None
         self.current: Entry | None = None
+        self.batch: list[Entry] = []
+        """The entries recorded last; those without a number (`Entry.seq`) are not issued yet."""
         self.finished = False
         self.over = False
         """True from the end of a block's program to the start of the next."""
@@ -88,6 +90,7 @@ class ScalarUnit:
             entries = machine.record(recorder, answer)
             if not entries:
                 return
+            self.batch = entries
             self.issued += len(entries)
             t, stall, stall_until, seq = self.t, self._stall, self._stall_until, self.seq
             for entry in entries:

@@ -59,9 +59,11 @@ def _longer(table: Small, used: int) -> Small:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _note(
-    found: Ints, count: int, known: Small, key: int, one: int, two: int, kind: int, segment: int, nbytes: int, seen: bool
+    found: Ints, count: int, known: Small, key: int, one: int, two: int, kind: int, segment: int, nbytes: int, seen: bool,
+    signalled: bool,
 ) -> int:
-    """Count a race; the first one of its `key` gets a row of (one, two, kind, segment, bytes, count, observed, last).
+    """Count a race; the first one of its `key` gets a row of (one, two, kind, segment, bytes, count, observed, last,
+    signalled).
 
     Returns the number of rows so far; where the table is full, further pairs of lines are left out.
     """
@@ -84,6 +86,8 @@ def _note(
         found[at, 5] += 1
     if seen:
         found[at, 6] = 1
+    if signalled:
+        found[at, 8] = 1
     return count
 
 
@@ -91,8 +95,8 @@ def _note(
 def _link(
     nodes: Small, used: int, spare: int, event: int, behind: int, served: bool
 ) -> tuple[Small, int, int, int]:  # fmt: skip
-    """Put `event` in front of the list `behind`; rows of `nodes` are (event, next, served). Returns (nodes, used, spare, its
-    node)."""
+    """Put `event` in front of the list `behind`; rows of `nodes` are (event, next, served, event and served of the node
+    before). Returns (nodes, used, spare, its node)."""
     if spare != NONE:
         node = spare
         spare = nodes[node, 1]
@@ -104,6 +108,7 @@ def _link(
     nodes[node, 0] = event
     nodes[node, 1] = behind
     nodes[node, 2] = served
+    nodes[node, 3] = NONE
     return nodes, used, spare, node
 
 
@@ -119,6 +124,57 @@ def _drop(nodes: Small, spare: int, head: int) -> int:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
+def _overwritten(nodes: Small, spare: int, head: int, event: int, clock: Small, thread: Small, index: Small) -> tuple[int, int]:
+    """Keep of the readers `head` of a segment those that its new writer `event` follows by what the clocks know.
+
+    They stay because a later write without order need not be a finding of its own against this writer (local memory, atomics),
+    but is one against them. Readers in a race with `event` are told, those before it by hardware are behind it for good; what
+    `event` has read itself makes way for the reader before it on the same thread. Returns (spare nodes, head).
+    """
+    kept = NONE
+    while head != NONE:
+        following = nodes[head, 1]
+        if nodes[head, 0] == event:
+            nodes[head, 0] = nodes[head, 3]
+            nodes[head, 2] = nodes[head, 4]
+            nodes[head, 3] = NONE
+        one = nodes[head, 0]
+        if one != NONE and (thread[one] == thread[event] or clock[thread[one]] >= index[one]):
+            nodes[head, 1] = kept
+            kept = head
+        else:
+            nodes[head, 1] = spare
+            spare = head
+        head = following
+    return spare, kept
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _named(
+    before: int, event: int, before_writes: bool, writes: bool, served: bool, passed: bool, core: Small, seq: Ints, site: Small
+) -> tuple[int, int, int]:
+    """Which of two events without order came first in the sense of the program, and what that makes of them: (one, two, kind).
+
+    Inside a core program order tells. Between cores a write is set against a read: it overwrites what had been handed over if the
+    reader was `served` by, or has `passed`, an earlier write that is ordered before it; else the reader came too early. Of two
+    writes the one that stands first in the text is first.
+    """
+    if core[before] == core[event]:
+        swap = seq[before] > seq[event]
+    elif before_writes == writes:
+        swap = site[before] > site[event]
+    else:
+        swap = passed if before_writes else not served
+    if before_writes and writes:
+        kind = WAW
+    else:
+        kind = RAW if before_writes != swap else WAR
+    if swap:
+        return event, before, kind
+    return before, event, kind
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _seen(kind: int, one: int, two: int, start: Ints, free: Ints, end: Ints) -> bool:
     """Whether, in this run, `two` was served or landed before `one` was done with the bytes."""
     landing = start[two] + end[two] - free[two]
@@ -131,25 +187,27 @@ def _seen(kind: int, one: int, two: int, start: Ints, free: Ints, end: Ints) -> 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def walk(
-    thread: Small, clock_of: Small, loose_of: Small, core: Small, attr: Bits, unit_flag: Bits, atomic: Small, seq: Ints,
-    edge_first: Ints, edge_source: Ints, refs: Small, keep: Small, kept: int, threads: int, v_after_v: bool,
+    visit: Small, thread: Small, clock_of: Small, loose_of: Small, core: Small, attr: Bits, unit_flag: Bits, atomic: Small,
+    seq: Ints, edge_first: Ints, edge_source: Ints, refs: Small, keep: Small, kept: int, threads: int, v_after_v: bool,
     acc_first: Ints, acc_place: Small, acc_write: Bits, place_first: Ints, seg_lo: Small, seg_hi: Small, seg_bytes: Ints,
     seg_lasting: Bits, site: Small, sites: int, start: Ints, free: Ints, end: Ints,
 ) -> tuple[Small, Small, Ints]:  # fmt: skip
-    """Go through all events once. Arrays are over positions unless named otherwise.
+    """Go through all events once, in the order `visit`. Arrays are over positions unless named otherwise.
 
     `thread` numbers an event, `clock_of` is the thread whose clock it goes by, `loose_of` that core's thread of loose
     accesses. Edges are grouped by target; `refs` counts how often an event is a source. `keep` numbers the `kept` events whose
     clock is wanted. Accesses are grouped by event, reads first; a place is a list of segment ranges [lo, hi). A write over a
     write counts when somebody reads the bytes, at once where they are lasting (GM). `site` stands for the source line and pipe.
 
-    Returns (number of every event in its thread, clocks of the kept events at their start, findings: rows of first event,
-    second event, kind, segment, bytes, count, observed).
+    Returns (number of every event in its thread, clocks of the kept events at their start, findings as `_note` keeps them).
+    A finding is `signalled` if the second event knows of something that the first one's clock did later: a scalar store
+    that was not waited for.
     """
     count = thread.size
     current = np.zeros((threads, threads), np.int32)
     number = np.zeros(threads, np.int32)
     index = np.zeros(count, np.int32)
+    issued = np.zeros(count, np.int32)
     clocks = np.zeros((kept, threads), np.int32)
     slot_of = np.full(count, NONE, np.int32)
     slots = np.zeros((64, threads), np.int32)
@@ -164,15 +222,15 @@ def walk(
     reader = np.full(segments, NONE, np.int32)
     atoms = np.full(segments, NONE, np.int32)
     clash = np.full(segments, NONE, np.int32)
-    nodes = np.zeros((1024, 3), np.int32)
+    nodes = np.zeros((1024, 5), np.int32)
     used = 0
     spare = NONE
 
     known = np.full(sites * sites * 3 + 1, NONE, np.int32)
-    found = np.zeros((MOST_FINDINGS, 8), np.int64)
+    found = np.zeros((MOST_FINDINGS, 9), np.int64)
     findings = 0
 
-    for p in range(count):
+    for p in visit:
         mine = clock_of[p]
         for e in range(edge_first[p], edge_first[p + 1]):
             source = edge_source[e]
@@ -218,41 +276,24 @@ def walk(
                                 continue
                             if current[mine, thread[before]] >= index[before]:
                                 continue
-                            one, two = before, p
-                            one_writes, two_writes = which != 1, writes
-                            if core[one] == core[two]:
-                                if seq[one] > seq[two]:
-                                    one, two = two, one
-                                    one_writes, two_writes = two_writes, one_writes
-                            elif one_writes != two_writes:
-                                # Between cores: overwriting what had been handed over, or reading before it was.
-                                if one_writes:
-                                    past = older[g]
-                                    swap = past != NONE and current[mine, thread[past]] >= index[past]
-                                else:
-                                    swap = not served
-                                if swap:
-                                    one, two = two, one
-                                    one_writes, two_writes = two_writes, one_writes
-                            if core[one] != core[two] and one_writes and two_writes and site[one] > site[two]:
-                                one, two = two, one
-                            kind = WAW if one_writes and two_writes else RAW if one_writes else WAR
+                            passed = which == 0 and older[g] != NONE and current[mine, thread[older[g]]] >= index[older[g]]
+                            one, two, kind = _named(before, p, which != 1, writes, served, passed, core, seq, site)
                             if _ordered_by_hardware(one, two, thread, core, attr, unit_flag, atomic, v_after_v, kind):
                                 continue
                             if kind == WAW and not seg_lasting[g]:
                                 clash[g] = before
                                 continue
                             key = (site[one] * sites + site[two]) * 3 + kind
+                            told = before == one and current[mine, clock_of[one]] > issued[one]
                             findings = _note(found, findings, known, key, one, two, kind, g, seg_bytes[g],
-                                                    _seen(kind, one, two, start, free, end))  # fmt: skip
+                                             _seen(kind, one, two, start, free, end), told)  # fmt: skip
                     if writes:
                         if atomic[p] != 0 and last != NONE and last != p and atomic[last] == atomic[p]:
                             nodes, used, spare, atoms[g] = _link(nodes, used, spare, last, atoms[g], False)
                         elif last != p:
                             spare = _drop(nodes, spare, atoms[g])
                             atoms[g] = NONE
-                        spare = _drop(nodes, spare, reader[g])
-                        reader[g] = NONE
+                        spare, reader[g] = _overwritten(nodes, spare, reader[g], p, current[mine], thread, index)
                         if last != p:
                             if clash[g] != last:
                                 clash[g] = NONE
@@ -266,18 +307,22 @@ def walk(
                             one, two = two, one
                         key = (site[one] * sites + site[two]) * 3 + WAW
                         findings = _note(found, findings, known, key, one, two, WAW, g, seg_bytes[g],
-                                                _seen(WAW, one, two, start, free, end))  # fmt: skip
+                                         _seen(WAW, one, two, start, free, end), False)  # fmt: skip
                         clash[g] = NONE
                     served = last != NONE and current[mine, thread[last]] >= index[last]
                     node = reader[g]
                     while node != NONE and thread[nodes[node, 0]] != own:
                         node = nodes[node, 1]
                     if node != NONE:
+                        if nodes[node, 0] != p:
+                            nodes[node, 3] = nodes[node, 0]
+                            nodes[node, 4] = nodes[node, 2]
                         nodes[node, 0] = p
                         nodes[node, 2] = served
                     else:
                         nodes, used, spare, reader[g] = _link(nodes, used, spare, p, reader[g], served)
 
+        issued[p] = number[mine]
         number[own] += 1
         index[p] = number[own]
         if flags & SCALAR:

@@ -6,7 +6,7 @@ order inside a thread needs no edge. Nothing here looks at times: a set belongs 
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from aicore_sim.hazards.facts import Facts
 from aicore_sim.hazards.program import BLOCK_END, Events
+from aicore_sim.hazards.signals import counters
 from aicore_sim.instructions.base import PIPES, Pipe
 from aicore_sim.kernel.program import Kind
 
@@ -81,46 +82,11 @@ def _scalar_and_pipes(events: Events) -> Iterator[Edges]:
 
 # ---- between cores --------------------------------------------------------------------------------------------------
 def _cross_core(facts: Facts, events: Events) -> Edges:
-    """CrossCoreSetFlag and CrossCoreWaitFlag, as `engine.flags.CrossCore` counts them."""
-    cores = facts.columns.cores
-    rounds: dict[tuple[object, ...], dict[int, deque[int]]] = {}
-    signals: dict[tuple[int, int, bool], deque[list[int]]] = defaultdict(deque)
-    found: list[tuple[int, int]] = []
-
-    def peers(core: int, kind: str | None, together: bool) -> list[int]:
-        return [i for i, other in enumerate(cores)
-                if (kind is None or other.kind == kind) and (not together or other.group == cores[core].group)]  # fmt: skip
-
-    chosen = np.flatnonzero(np.isin(events.kind, [int(Kind.CROSS_SET), int(Kind.CROSS_WAIT)]))
-    for at in chosen.tolist():
-        row = int(events.row[at])
-        core, flag = int(events.core[at]), int(facts.columns.arg[row])
-        mode = int(facts.audit.offset[facts.audit.first[row]])
-        if events.kind[at] == int(Kind.CROSS_WAIT):
-            waiting = signals[core, flag, mode == 4]
-            if waiting:
-                found.extend((source, at) for source in waiting.popleft())
-            continue
-        kind = cores[core].kind
-        if mode == 4:
-            if kind == "aiv":
-                targets = [(aic, flag + 16 * cores[core].sub) for aic in peers(core, "aic", True)]
-            else:
-                sub, local = divmod(flag, 16)
-                targets = [(peer, local) for peer in peers(core, "aiv", True) if cores[peer].sub == sub]
-            for peer, number in targets:
-                signals[peer, number, True].append([at])
-            continue
-        together = mode in (1, 2)
-        key = (mode, flag, kind, cores[core].group if together else -1)
-        pending = rounds.setdefault(key, {peer: deque() for peer in peers(core, kind, together)})
-        pending[core].append(at)
-        while all(pending.values()):
-            sources = [queue.popleft() for queue in pending.values()]
-            towards = peers(core, "aiv" if kind == "aic" else "aic", True) if mode == 2 else list(pending)
-            for peer in towards:
-                signals[peer, flag, False].append(sources)
-    return _pairs(found)
+    """The sets that make a signal come before the wait that takes it."""
+    found = [(source, wait) for counted in counters(facts)[0].values()
+             for sources, wait in zip(counted.signals, counted.waits, strict=False) for source in sources]  # fmt: skip
+    source, target = _pairs(found)
+    return events.position[source], events.position[target]
 
 
 def _sync_all(facts: Facts, events: Events) -> Edges:

@@ -14,17 +14,12 @@ from aicore_sim.hazards.footprint import pieces
 from aicore_sim.hazards.model import Party
 from aicore_sim.instructions.base import TICKS_PER_CYCLE, Op, Pipe
 from aicore_sim.kernel.events import event_name
-from aicore_sim.kernel.program import Kind
+from aicore_sim.kernel.program import CALLS, Kind
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 PIPES_PER_CORE = 8
 """Threads of a core: its pipes, and one for scalar accesses that the issue of an instruction does not wait for."""
-_CALLS = {
-    Kind.SET_FLAG: "SetFlag", Kind.WAIT_FLAG: "WaitFlag", Kind.BARRIER: "PipeBarrier", Kind.CROSS_SET: "CrossCoreSetFlag",
-    Kind.CROSS_WAIT: "CrossCoreWaitFlag", Kind.MUTEX_LOCK: "Mutex::Lock", Kind.MUTEX_UNLOCK: "Mutex::Unlock",
-    Kind.BARRIER_ALL: "PipeBarrier", Kind.SYNC_ALL: "SyncAll",
-}  # fmt: skip
 
 
 class Facts:
@@ -102,7 +97,7 @@ class Facts:
     def api(self, row: int) -> str:
         """The Ascend C name of the call behind a row."""
         index = int(self.op[row])
-        return self.ops[index].api if index >= 0 else _CALLS.get(Kind(int(self.kind[row])), Kind(int(self.kind[row])).name)
+        return self.ops[index].api if index >= 0 else CALLS.get(Kind(int(self.kind[row])), Kind(int(self.kind[row])).name)
 
     def flag(self, row: int) -> tuple[str, int]:
         """(HardEvent name, id) of a row that sets or waits for an event flag."""

@@ -11,14 +11,13 @@ import linecache
 
 from aicore_sim.cards import Card
 from aicore_sim.hazards.model import Insertion, Party
-from aicore_sim.hazards.source import common_place
+from aicore_sim.hazards.source import common_place, statements_at
 from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.enums import HardEvent
 
 Fix = tuple[str, tuple[Insertion, ...]]
 """What to do in words, and as insertions."""
 NO_FIX: Fix = ("", ())
-_ACCESSES = ("get_value", "set_value")
 
 
 def core_kind(core: str) -> str:
@@ -100,13 +99,14 @@ def invalidate_nddma(file: str, line: int) -> Fix:
     return statement("asc.nd_dma_dci()", file, line)
 
 
-def clean_line(file: str, line: int, *, after: bool, barrier: bool = False) -> Fix:
+def clean_line(file: str, line: int, *, after: bool, barrier: bool = False, load: bool = False) -> Fix:
     """Clean and invalidate the line of the scalar access that stands on `line`, behind a store (`after`) or before a load.
 
     With `barrier` a DataSyncBarrier follows, so that what waits for the scalar unit finds the bytes in GM. The tensor is
-    taken from the source, as in `flags.set_value(i, 1)`; NO_FIX where no such access can be read there.
+    taken from the source, as in `flags.set_value(i, 1)`, from the one load (`load`) or the one store there; NO_FIX where
+    no such access can be read there.
     """
-    place = scalar_operand(file, line)
+    place = scalar_operand(file, line, "get_value" if load else "set_value")
     if place is None:
         return NO_FIX
     codes = [f"asc.data_cache_clean_and_invalid(asc.CacheLine.SINGLE_CACHE_LINE, {place})"]
@@ -114,20 +114,45 @@ def clean_line(file: str, line: int, *, after: bool, barrier: bool = False) -> F
     return statements(tuple(codes), file, line, after=after)
 
 
-def scalar_operand(file: str, line: int) -> str | None:
-    """The place that the GetValue or SetValue on this line reads or writes, as source: "flags[i]"; None if there is not
-    exactly one."""
+def scalar_operand(file: str, line: int, call: str) -> str | None:
+    """The place that the `call` ("get_value" or "set_value") on this line reads or writes, as source: "flags[i]"; None if
+    there is not exactly one."""
     tree = _parsed(file)
     if tree is None:
         return None
-    found = {_operand(node) for node in ast.walk(tree)
+    found = {_operand(node, call) for node in ast.walk(tree)
              if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno)}  # fmt: skip
     found.discard(None)
     return found.pop() if len(found) == 1 else None
 
 
-def _operand(call: ast.Call) -> str | None:
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _ACCESSES:
+def _operand(node: ast.Call, call: str) -> str | None:
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != call:
         return None
-    given = [*call.args, *(word.value for word in call.keywords if word.arg == "offset")]
-    return f"{ast.unparse(call.func.value)}[{ast.unparse(given[0])}]" if given else None
+    given = [*node.args, *(word.value for word in node.keywords if word.arg == "offset")]
+    return f"{ast.unparse(node.func.value)}[{ast.unparse(given[0])}]" if given else None
+
+
+def flag_call(verb: str, event: str, event_id: int, card: Card, kind: str) -> str:
+    """"set_flag" or "wait_flag" of SRC_DST as code, by TQueSync where the pair has no event on a core of this kind."""
+    if _has_event(event, card, kind):
+        return f"asc.{verb}(asc.HardEvent.{event}, {event_id})"
+    pair = ", ".join(f"asc.PipeID.PIPE_{pipe}" for pipe in event.split("_"))
+    return f"asc.TQueSync({pair}).{verb}({event_id})"
+
+
+def around_loops(code: str, file: str, line: int, *, after: bool) -> Fix:
+    """A statement before or behind the outermost loop around a line; right beside the line itself where there is none."""
+    return statement(code, file, outermost_loop(file, line) or line, after=after)
+
+
+def outermost_loop(file: str, line: int) -> int | None:
+    """The line where the outermost loop around a line begins; None if there is none."""
+    tree = _parsed(file)
+    path = statements_at(tree, line)[1] if tree is not None else []
+    return next((one.lineno for one in path if isinstance(one, (ast.For, ast.While))), None)
+
+
+def source_line(file: str, line: int) -> str:
+    """The text of a line of a kernel; "" if it cannot be read."""
+    return linecache.getline(file, line)

@@ -13,6 +13,9 @@ ERROR, WARNING, NOTE = "error", "warning", "note"
 """Severities. Notes say what could be better; they never make a run unclean."""
 OBSERVED, POSSIBLE = "observed", "possible"
 """Verdicts: this run really delivered wrong bytes; or nothing prevents it."""
+_OTHER = ("core", "pipe", "api", "file", "line", "iteration", "time_us")
+_COLUMNS = ("kind", "severity", "verdict", "core", "pipe", "api", "file", "line", "iteration", "time_us", "tensor", "address",
+            "bytes", "count", "ordered", "visible", "old", "new", "detail", "fix")  # fmt: skip
 _RANK = {ERROR: 0, WARNING: 1, NOTE: 2}
 
 
@@ -127,5 +130,5 @@ class Hazards(Sequence[Hazard]):
         for hazard in self._found:
             row = hazard.as_dict()
             other = row.pop("other") or {}
-            rows.append({**row, **{f"other_{key}": other.get(key) for key in ("core", "pipe", "api", "line", "time_us")}})
-        return pd.DataFrame(rows)
+            rows.append({**row, **{f"other_{key}": other.get(key) for key in _OTHER}})
+        return pd.DataFrame(rows, columns=[*_COLUMNS, *(f"other_{key}" for key in _OTHER)])

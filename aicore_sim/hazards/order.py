@@ -15,12 +15,14 @@ from aicore_sim.hazards.facts import PIPES_PER_CORE, Facts
 from aicore_sim.hazards.polls import sync_words
 from aicore_sim.hazards.program import LOOSE, Events, events_of
 from aicore_sim.hazards.segments import Accesses, accesses_of
+from aicore_sim.hazards.visit import visits
 from aicore_sim.instructions.atomic import AtomicEffect
 from aicore_sim.instructions.base import CubeWork, Pipe
 from aicore_sim.kernel.program import Kind
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
+Bools = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
 MOST_SITES = 4000
 """Source lines by pipes that are told apart in one run."""
@@ -41,6 +43,8 @@ class Race:
     bytes: int
     count: int
     observed: bool
+    signalled: bool
+    """The first is a scalar store, and the second comes behind something that the scalar unit did after it."""
 
 
 class Order:
@@ -62,9 +66,10 @@ class Order:
         refs = np.bincount(source, minlength=len(events)).astype(np.int32)
         c = facts.columns
         start, free, end = (_spread(events, column) for column in (c.start, c.free, c.end))
+        visit = visits(events, source, target, facts.cores)
         index, kept, found = clocks.walk(
-            thread, clock_of, loose_of, events.core.astype(np.int32), attr, unit_flag, atomic, events.seq, edge_first, source,
-            refs, slot, int(chosen.size), threads, bool(facts.card.model.vector.keeps_order.value), accesses.first,
+            visit, thread, clock_of, loose_of, events.core.astype(np.int32), attr, unit_flag, atomic, events.seq, edge_first,
+            source, refs, slot, int(chosen.size), threads, bool(facts.card.model.vector.keeps_order.value), accesses.first,
             accesses.place, accesses.write, accesses.place_first, accesses.seg_lo, accesses.seg_hi, accesses.seg_bytes,
             accesses.seg_lasting, site, sites, start, free, end,
         )  # fmt: skip
@@ -86,11 +91,26 @@ class Order:
             raise ValueError(f"row {b} was not kept")
         return bool(self._clocks[slot, self._thread[one]] >= self._index[one])
 
+    def befores(self, rows: Ints, b: int) -> Bools:
+        """`before(a, b)` for every `a` of `rows`. Raises ValueError as `before`."""
+        events = self._events
+        one, two = events.position[rows], int(events.position[b])
+        slot = int(self._slot[two])
+        if slot == clocks.NONE:
+            raise ValueError(f"row {b} was not kept")
+        found: Bools = self._clocks[slot, self._thread[one]] >= self._index[one]
+        if events.pipe[two] == int(Pipe.S):
+            scalar = (events.core[one] == events.core[two]) & (events.pipe[one] == int(Pipe.S))
+            found[scalar] = events.seq[one[scalar]] < events.seq[two]
+        return found
+
 
 def _race(facts: Facts, events: Events, accesses: Accesses, row: list[int]) -> Race:
-    one, two, kind, segment, nbytes, count, observed, _ = row
+    one, two, kind, segment, nbytes, count, observed, _, signalled = row
+    signalled = signalled and events.thread[one] % PIPES_PER_CORE == LOOSE
     uid, address = accesses.where(segment)
-    return Race(int(events.row[one]), int(events.row[two]), kind, uid, facts.places[uid], address, nbytes, count, bool(observed))
+    return Race(int(events.row[one]), int(events.row[two]), kind, uid, facts.places[uid], address, nbytes, count, bool(observed),
+                bool(signalled))  # fmt: skip
 
 
 def _spread(events: Events, column: Ints) -> Ints:

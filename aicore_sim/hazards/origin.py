@@ -73,8 +73,10 @@ def _back(facts: Facts, row: int, operand: int, wanted: Bools, steps: int) -> Or
         uid, base = places[operand]
         return Origin(TILE, uid, base, base + wanted.size, row)
     for index, read in _read_for(facts, row, effect, wanted).items():
+        if not read.any():  # a fill has no source at all
+            continue
         uid, base = places[index]
-        if facts.places[uid].kind != "GM" and read.any():
+        if facts.places[uid].kind != "GM":
             found = _search(facts, row, uid, base, read, steps)
             if found is not None:
                 return found

@@ -120,8 +120,13 @@ class _Replay:
         return lost
 
     def _counts(self, old: int, new: int, spans: list[list[int]]) -> bool:
-        """A tensor inside another one is a view of it by hand. One of the same range is too, unless it replaces everything."""
+        """A tensor inside another one is a view of it by hand. One of the same range is too, unless it replaces everything.
+
+        So are windows that one line cuts out of a buffer again and again, at addresses of its own.
+        """
         one, two = self.roots.table[old], self.roots.table[new]
+        if one.line == two.line and one.times > 1:
+            return False
         if (one.lo, one.hi) == (two.lo, two.hi):
             held = self.pending[one.lo : one.hi] == old
             for lo, hi in spans:

@@ -7,6 +7,7 @@ a `while` of the kernel's source; the word it waits for is a flag, not data, and
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from aicore_sim.hazards.program import Events
 from aicore_sim.instructions.base import Pipe
 
 Ints = NDArray[np.int64]
+Word = tuple[int, int]
+"""Buffer uid and byte offset."""
 _LOADS = ("GetValue", "ReadGmByPassDCache")
 
 
@@ -36,28 +39,27 @@ def sync_words(facts: Facts, events: Events) -> SyncWords:
     polls = _polls(facts)
     if not polls:
         return SyncWords((none, none), none)
-    words: dict[tuple[int, int], int] = {}
-    for row in polls:
-        uid, offset = facts.operands(row)[0]
-        words[uid, offset] = facts.ops[int(facts.op[row])].nbytes
+    words = {facts.operands(row)[0]: facts.ops[int(facts.op[row])].nbytes for row in polls}
     stores, loads = _accesses(facts, words)
-    cleaned = _cleaned(facts)
-    line = int(facts.card.value("scalar.dcache_line"))
+    cleaned = Cleaned(facts)
     start, core = facts.columns.start, facts.core
     # The scalar unit acts when its row begins, a pipe's bytes are there when its row ends.
     landed = np.where(facts.pipe == int(Pipe.S), start, facts.columns.end)
     pairs: list[tuple[int, int]] = []
     polling = set(polls)
     for word, readers in loads.items():
-        arrivals = [(int(landed[w]), w) for row in stores[word] for w in _arrival(facts, cleaned, row, word, line)]
+        arrivals = [w for row in stores[word] if (w := _arrival(facts, cleaned, row, word)) >= 0]
+        arrivals.sort(key=lambda w: (int(landed[w]), w))
+        ticks = landed[arrivals]
+        mine: dict[int, list[int]] = defaultdict(list)
         for row in readers:
-            if row not in polling:
-                continue
-            looked = _filled(facts, cleaned, readers, row, word, line)
-            seen = [w for tick, w in arrivals if tick <= start[looked] and core[w] != core[row]]
-            if seen:
-                newest = max(seen, key=lambda w: (int(landed[w]), w))
-                pairs.append((int(events.position[newest]), int(events.position[row])))
+            mine[int(core[row])].append(row)
+            if row in polling:
+                looked = _filled(facts, cleaned, mine[int(core[row])], row, word)
+                known = int(np.searchsorted(ticks, start[looked], side="right"))
+                newest = next((w for w in arrivals[:known][::-1] if core[w] != core[row]), None)
+                if newest is not None:
+                    pairs.append((int(events.position[newest]), int(events.position[row])))
     both = np.array(pairs, np.int64).reshape(-1, 2)
     keep = both[both[:, 0] < both[:, 1]]
     rows = sorted({row for word in words for row in (*stores[word], *loads[word])})
@@ -89,65 +91,81 @@ def _whiles(file: str) -> list[tuple[int, int]]:
     return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree) if isinstance(node, ast.While)]
 
 
-def _accesses(
-    facts: Facts, words: dict[tuple[int, int], int]
-) -> tuple[dict[tuple[int, int], list[int]], dict[tuple[int, int], list[int]]]:
+def _accesses(facts: Facts, words: dict[Word, int]) -> tuple[dict[Word, list[int]], dict[Word, list[int]]]:
     """Rows that store to, and scalar rows that load from, every word, in order of execution."""
-    stores: dict[tuple[int, int], list[int]] = defaultdict(list)
-    loads: dict[tuple[int, int], list[int]] = defaultdict(list)
-    first, uid = facts.audit.first, facts.audit.uid
-    buffers = {word[0] for word in words}
+    stores: dict[Word, list[int]] = {word: [] for word in words}
+    loads: dict[Word, list[int]] = {word: [] for word in words}
+    first, uid, offset = facts.audit.first, facts.audit.uid, facts.audit.offset
+    by_buffer: dict[int, list[Word]] = defaultdict(list)
+    for word in words:
+        by_buffer[word[0]].append(word)
     for index, rows in facts.rows_of_op.items():
         op = facts.ops[index]
-        scalar = op.pipe is Pipe.S
-        if not op.writes and not scalar:
-            continue
+        directions = [(stores, True)] if op.writes else []
+        directions += [(loads, False)] if op.pipe is Pipe.S else []
         rows = rows[first[rows + 1] > first[rows]]
-        operand = 0
-        for row in rows[np.isin(uid[first[rows] + operand], list(buffers))].tolist():
-            buffer, offset = facts.operands(row)[operand]
-            for word, nbytes in words.items():
-                if word[0] != buffer:
-                    continue
-                for write in (True, False):
-                    spans = facts.pieces(index, operand, write) + offset
-                    if len(spans) and bool(((spans[:, 0] < word[1] + nbytes) & (spans[:, 1] > word[1])).any()):
-                        (stores if write else loads)[word].append(row)
-    for found in (stores, loads):
-        for rows_of_word in found.values():
-            rows_of_word.sort()
+        for buffer, there in by_buffer.items():
+            mine = rows[uid[first[rows]] == buffer]
+            if not mine.size:
+                continue
+            at = offset[first[mine]]
+            for found, write in directions:
+                for lo, hi in facts.pieces(index, 0, write).tolist():
+                    for word in there:
+                        hit = (at + lo < word[1] + words[word]) & (at + hi > word[1])
+                        found[word].extend(mine[hit].tolist())
+    for table in (stores, loads):
+        for word, listed in table.items():
+            table[word] = sorted(set(listed))
     return stores, loads
 
 
-def _cleaned(facts: Facts) -> dict[int, list[int]]:
-    """Rows of DataCacheCleanAndInvalid of every core, ascending."""
-    found: dict[int, list[int]] = defaultdict(list)
-    for index, rows in facts.rows_of_op.items():
-        if facts.ops[index].api == "DataCacheCleanAndInvalid" and facts.ops[index].through == "dcache":
+class Cleaned:
+    """The calls of DataCacheCleanAndInvalid of a run, by core and line; those of a whole cache belong to every line."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.line = int(facts.card.value("scalar.dcache_line"))
+        self._rows: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        self._whole: dict[int, list[int]] = defaultdict(list)
+        for index, rows in facts.rows_of_op.items():
+            op = facts.ops[index]
+            if op.api != "DataCacheCleanAndInvalid" or op.through != "dcache":
+                continue
             for row in rows.tolist():
-                found[int(facts.core[row])].append(row)
-    for rows_of_core in found.values():
-        rows_of_core.sort()
-    return found
+                core, operands = int(facts.core[row]), facts.operands(row)
+                if operands:
+                    self._rows[core, operands[0][0], operands[0][1] // self.line].append(row)
+                else:
+                    self._whole[core].append(row)
+        for listed in (*self._rows.values(), *self._whole.values()):
+            listed.sort()
+
+    def _lists(self, core: int, word: Word) -> tuple[list[int], list[int]]:
+        return self._rows.get((core, word[0], word[1] // self.line), []), self._whole.get(core, [])
+
+    def after(self, core: int, word: Word, row: int) -> int:
+        """The first one behind `row`, -1 without."""
+        found = [listed[at] for listed in self._lists(core, word) if (at := bisect_right(listed, row)) < len(listed)]
+        return min(found, default=-1)
+
+    def before(self, core: int, word: Word, row: int) -> int:
+        """The last one in front of `row`, -1 without."""
+        found = [listed[at - 1] for listed in self._lists(core, word) if (at := bisect_left(listed, row)) > 0]
+        return max(found, default=-1)
 
 
-def _covers(facts: Facts, row: int, word: tuple[int, int], line: int) -> bool:
-    """Whether a DataCacheCleanAndInvalid concerns the line of `word`."""
-    operands = facts.operands(row)
-    return not operands or (operands[0][0] == word[0] and operands[0][1] // line == word[1] // line)
-
-
-def _arrival(facts: Facts, cleaned: dict[int, list[int]], row: int, word: tuple[int, int], line: int) -> list[int]:
-    """The row at which a store has reached GM: itself, or the cleaning of its line; none if it is never cleaned."""
-    if facts.ops[int(facts.op[row])].through != "dcache":
-        return [row]
-    return [at for at in cleaned[int(facts.core[row])] if at > row and _covers(facts, at, word, line)][:1]
-
-
-def _filled(facts: Facts, cleaned: dict[int, list[int]], readers: list[int], row: int, word: tuple[int, int], line: int) -> int:
-    """The row at which the bytes that a load delivers were taken from GM: its own, or that of the load that filled its line."""
+def _arrival(facts: Facts, cleaned: Cleaned, row: int, word: Word) -> int:
+    """The row at which a store has reached GM: itself, or the cleaning of its line; -1 if it is never cleaned."""
     if facts.ops[int(facts.op[row])].through != "dcache":
         return row
-    core = int(facts.core[row])
-    dropped = max((at for at in cleaned[core] if at < row and _covers(facts, at, word, line)), default=-1)
-    return next(at for at in readers if at > dropped and int(facts.core[at]) == core)
+    return cleaned.after(int(facts.core[row]), word, row)
+
+
+def _filled(facts: Facts, cleaned: Cleaned, loads: list[int], row: int, word: Word) -> int:
+    """The row at which the bytes that a load delivers were taken from GM: its own, or that of the load that filled its line.
+
+    `loads` are those of its core from this word, up to it.
+    """
+    if facts.ops[int(facts.op[row])].through != "dcache":
+        return row
+    return loads[bisect_right(loads, cleaned.before(int(facts.core[row]), word, row))]

@@ -104,10 +104,13 @@ def _hazard(facts: Facts, race: Race, torn: dict[tuple[int, int, int], Incident]
     reads = race.kind == clocks.RAW
     reader = race.second if reads else race.first
     met = torn.get((*_site(facts, reader), race.uid)) if race.kind != clocks.WAW else None
+    got, wanted = (met.old, met.new) if met else (b"", b"")
+    if not reads:
+        got, wanted = wanted, got
     return Hazard(
         kind, ERROR, OBSERVED if race.observed else POSSIBLE, two, detail, fix, place.label, race.address, race.bytes,
-        race.count, one, ordered=False, visible=True if reads else None,
-        old=met.old.hex() if met else "", new=met.new.hex() if met else "", insert=insert,
+        race.count, one, ordered=False, visible=not race.signalled if reads else None,
+        old=got.hex(), new=wanted.hex(), insert=insert,
     )  # fmt: skip
 
 
@@ -119,6 +122,8 @@ def _fix(facts: Facts, race: Race, one: Party, two: Party) -> tuple[str, tuple[I
     """The call that orders the two, right before the later one."""
     c = facts.columns
     first, second = c.cores[int(facts.core[race.first])], c.cores[int(facts.core[race.second])]
+    if race.signalled:
+        return statement("asc.data_sync_barrier(asc.MemDsbT.DDR)", *facts.where(_cleaned(facts, race.first)), after=True)
     if first is not second:
         return _between_cores(facts, race, one, two)
     source, destination = Pipe(int(facts.pipe[race.first])), Pipe(int(facts.pipe[race.second]))
@@ -126,6 +131,19 @@ def _fix(facts: Facts, race: Race, one: Party, two: Party) -> tuple[str, tuple[I
         return statement("asc.data_sync_barrier(asc.MemDsbT.DDR)", two.file, two.line)
     ident = free_id(facts, race.second, source, destination)
     return flag_pair(source, destination, ident, two.file, two.line, card=facts.card, kind=core_kind(two.core))
+
+
+def _cleaned(facts: Facts, store: int) -> int:
+    """The row that writes the line of a scalar store back, the store itself where none does."""
+    uid, offset = facts.operands(store)[0]
+    line = int(facts.card.value("scalar.dcache_line"))
+    mine = (facts.core == facts.core[store]) & (facts.seq > facts.seq[store])
+    for row in np.flatnonzero(mine & (facts.pipe == int(Pipe.S))).tolist():
+        if facts.api(row) == "DataCacheCleanAndInvalid":
+            operands = facts.operands(row)
+            if not operands or (operands[0][0] == uid and operands[0][1] // line == offset // line):
+                return int(row)
+    return store
 
 
 def free_id(facts: Facts, row: int, source: Pipe, destination: Pipe) -> int | None:

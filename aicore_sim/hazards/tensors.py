@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from aicore_sim.hazards.facts import Facts
-from aicore_sim.hazards.model import ERROR, OBSERVED, WARNING, Hazard
+from aicore_sim.hazards.model import OBSERVED, WARNING, Hazard
 from aicore_sim.kernel.notes import GM_OUT_OF_BOUNDS, Note
-
-_SEVERITY = {GM_OUT_OF_BOUNDS: ERROR}
 
 
 def find(facts: Facts) -> list[Hazard]:
@@ -39,6 +37,6 @@ def _hazard(facts: Facts, row: int, note: Note, count: int) -> Hazard:
     else:
         fix = f"declare the tensor {nbytes} B longer, or touch {nbytes} B less"
     return Hazard(
-        note.kind, _SEVERITY.get(note.kind, WARNING), OBSERVED, facts.party(row), note.detail, fix,
+        note.kind, WARNING, OBSERVED, facts.party(row), note.detail, fix,
         facts.places[note.uid].label, note.lo, nbytes, count,
     )  # fmt: skip

@@ -66,11 +66,13 @@ def _ranges(spans: Iterable[tuple[int, int]]) -> str:
 def _reason(facts: Facts, reason: Origin | None, other: Party | None) -> tuple[str, str]:
     """Where the bytes come from, and what to do, in words."""
     if reason is None:
-        return "", "write every byte of the source before it is stored or read"
+        return "", "write every byte of the source, and order this call behind those that do"
     source = f"bytes {reason.lo}..{reason.hi - 1} of {facts.places[reason.uid].label}"
     by = "" if other is None else f"{other.api} (line {other.line})"
     if reason.why == PAD:
-        return f"; {source} are padding that {by} left undefined", "pad value not set: set constant_value"
+        nddma = facts.ops[int(facts.op[reason.row])].through == "nddma"
+        return (f"; {source} are padding that {by} left undefined",
+                "pad value not set: set constant_value" if nddma else f"store and read only what {by} fills")  # fmt: skip
     if reason.why == TILE:
         return (f"; {source} lie past m or n of {by}", "store only the m x n elements that Mmad computes")
     assert reason.why == NEVER_WRITTEN

@@ -20,7 +20,7 @@ from aicore_sim.errors import AiCoreError, AlignmentError, OutOfBoundsError, Uns
 from aicore_sim.instructions.atomic import atomic_variant
 from aicore_sim.instructions.base import Op, Pipe
 from aicore_sim.kernel.autosync import AutoSync
-from aicore_sim.kernel.notes import GM_OUT_OF_BOUNDS, OUT_OF_TENSOR, Note, Notes
+from aicore_sim.kernel.notes import GM_OUT_OF_BOUNDS, OUT_OF_TENSOR, FlagNote, Note, Notes
 from aicore_sim.kernel.program import Entry, Kind, orders
 from aicore_sim.kernel.roots import Roots
 from aicore_sim.memory import Buffer, GlobalMemory
@@ -57,6 +57,8 @@ class Session:
     """Declarations of local tensors, for the checks after the run."""
     notes: Notes = field(default_factory=Notes)
     """Accesses outside their tensor or argument, for the checks after the run."""
+    flag_notes: dict[FlagNote, int] = field(default_factory=dict)
+    """Flag calls that are wrong in themselves, and how often, for the checks after the run."""
     words: dict[tuple[int, int], int] = field(default_factory=dict)
     """Words in GM through which cores meet, in runs without data: (buffer, byte) -> value."""
 

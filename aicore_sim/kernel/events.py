@@ -7,6 +7,7 @@ event is decided once per core and event (`plan`) from the card's lists (spec ap
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from aicore_sim.errors import CapacityError, ParameterError, UnsupportedError
 from aicore_sim.instructions.base import Pipe
@@ -154,17 +155,37 @@ def named_pipe(pipe: PipeID) -> Pipe:
 
 
 class EventPools:
-    """Event ids in use, per event (spec api_semantics.md 20.3, 20.4): the lowest free id is handed out."""
+    """Event ids in use, per event (spec api_semantics.md 20.3, 20.4): the lowest free id is handed out.
 
-    __slots__ = ("card", "count", "used")
+    All tables are bit masks of ids by event. `used` are those in use, of which `own` were allocated by the kernel and `preset`
+    belong to TPipe itself; `tracked` are the flags that kernel calls have set and not waited for, kept for events that the
+    framework hands out ids of. `caches` are emptied when the first id of an event is handed out.
+    """
 
-    def __init__(self, count: int, card: str) -> None:
+    __slots__ = ("caches", "card", "count", "fetched", "known", "named", "own", "preset", "tracked", "used", "written")
+
+    def __init__(self, count: int, card: str, caches: tuple[dict[int, Any], ...] = ()) -> None:
         self.count = count
         self.card = card
+        self.caches = caches
         self.used: dict[int, int] = {}
+        self.own: dict[int, int] = {}
+        self.preset: dict[int, int] = {}
+        self.tracked: dict[int, int] = {}
+        self.known: set[int] = set()
+        """Events of which ids were handed out."""
+        self.fetched: dict[tuple[int, int], int] = {}
+        """How often fetch_event_id gave an (event, id) since the kernel last waited for that."""
+        self.named: dict[int, int] = {}
+        self.written: dict[int, int] = {}
+        """Allocated ids that calls gave as they were allocated, and as numbers in the source."""
 
     def lowest(self, event: int) -> int:
         """Lowest free id, not taken. Raises CapacityError if all are taken (a release build would hand out 8)."""
+        if event not in self.known:
+            self.known.add(event)
+            for cache in self.caches:
+                cache.clear()
         used = self.used.get(event, 0)
         number = (~used & (used + 1)).bit_length() - 1
         if number >= self.count:
@@ -181,17 +202,28 @@ class EventPools:
         return number
 
     def release(self, event: int, number: int) -> None:
-        self.used[event] = self.used.get(event, 0) & ~(1 << number)
+        for table in (self.used, self.own, self.named, self.written):
+            if event in table:
+                table[event] &= ~(1 << number)
+
+    def waited(self, event: int, number: int) -> None:
+        """The kernel or TPipe waits for a flag: it is down behind that, in the order of the program."""
+        if event in self.tracked:
+            self.tracked[event] &= ~(1 << number)
+        if (event, number) in self.fetched:
+            self.fetched[event, number] = 0
 
     def clear(self) -> None:
-        self.used.clear()
+        for table in (self.used, self.own, self.preset, self.named, self.written):
+            table.clear()
+        self.fetched.clear()
 
 
 def pools(rec: Recorder) -> EventPools:
     """The event id pools of this core."""
     found = rec.state.get("event_pools")
     if found is None:
-        found = rec.state["event_pools"] = EventPools(event_count(rec), rec.card.name)
+        found = rec.state["event_pools"] = EventPools(event_count(rec), rec.card.name, (rec.known_sets, rec.known_waits))
     assert isinstance(found, EventPools)
     return found
 

@@ -10,6 +10,7 @@ from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import HardEvent, TPosition
 from aicore_sim.kernel.events import check_event_id, pools, uses_locks
+from aicore_sim.kernel.flag_notes import preset, taken
 from aicore_sim.kernel.program import Kind
 from aicore_sim.kernel.queues import TBuf, TQue, TQueBind
 from aicore_sim.kernel.system import init_soc_state
@@ -55,8 +56,9 @@ class TPipe:
         pools(rec).clear()
         if rec.on_aic:
             for number in rec.card.ids("sync.tpipe_event_ids"):
-                taken = pools(rec).take(HardEvent.M_MTE1)
-                assert taken == number, "the first ids of an empty pool"
+                first = pools(rec).take(HardEvent.M_MTE1)
+                assert first == number, "the first ids of an empty pool"
+                preset(rec, HardEvent.M_MTE1, number)
                 rec.control(Kind.SET_FLAG, Pipe.M, (int(HardEvent.M_MTE1), number))
 
     def destroy(self) -> None:
@@ -66,6 +68,7 @@ class TPipe:
         if rec.on_aic:
             for number in rec.card.ids("sync.tpipe_event_ids"):
                 rec.control(Kind.WAIT_FLAG, Pipe.MTE1, (int(HardEvent.M_MTE1), number))
+                pools(rec).waited(HardEvent.M_MTE1, number)
         rec.control(Kind.BARRIER_ALL, Pipe.S)
         pools(rec).clear()
         self._forget()
@@ -150,11 +153,15 @@ class TPipe:
     # ---- event ids --------------------------------------------------------------------------------------------------
     def alloc_event_id(self, event: HardEvent = HardEvent.V_S) -> RuntimeInt:
         """Lowest free id of `event`, occupied until `release_event_id` (spec 20.4)."""
-        return RuntimeInt(pools(current()).take(HardEvent(event)))
+        kind = HardEvent(event)
+        return RuntimeInt(taken(current(), kind.source, "AllocEventID", kind, own=True))
 
     def fetch_event_id(self, event: HardEvent = HardEvent.V_S) -> RuntimeInt:
         """Lowest free id of `event`, not occupied: two fetches in a row give the same id."""
-        return RuntimeInt(pools(current()).lowest(HardEvent(event)))
+        ids, kind = pools(current()), HardEvent(event)
+        number = ids.lowest(kind)
+        ids.fetched[kind, number] = ids.fetched.get((kind, number), 0) + 1
+        return RuntimeInt(number)
 
     def release_event_id(self, id: int, event: HardEvent = HardEvent.V_S) -> None:
         rec = current()

@@ -1,4 +1,4 @@
-"""What recording knows and rows do not show: accesses that leave their tensor or their argument but not their memory."""
+"""What recording knows and rows do not show: accesses that leave their tensor or their argument, misused flag ids, lost calls."""
 
 from __future__ import annotations
 
@@ -6,6 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 OUT_OF_TENSOR, GM_OUT_OF_BOUNDS = "out-of-tensor", "gm-out-of-bounds"
+RESERVED_ID, PRESET_ID, EVENT_ID_REUSE, DROPPED_FLAG = "reserved-id", "preset-id", "event-id-reuse", "dropped-flag"
+
+
+@dataclass(frozen=True, slots=True)
+class FlagNote:
+    """A flag call that is wrong whatever it meets: `line` is the id of the kernel line, `core` the recording core's index, `pipe`
+    the Pipe and `api` the call it names, `event` SRC_DST ("" for a flag between cores), `ident` the id; the rest in words."""
+
+    kind: str
+    line: int
+    core: int
+    pipe: int
+    api: str
+    event: str
+    ident: int
+    detail: str
+    fix: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,13 @@ class Kind(IntEnum):
     """A change of issue-time state (atomics, loop mode ...): `arg` = (name, value); costs one issue slot."""
 
 
+CALLS = {
+    Kind.SET_FLAG: "SetFlag", Kind.WAIT_FLAG: "WaitFlag", Kind.BARRIER: "PipeBarrier", Kind.CROSS_SET: "CrossCoreSetFlag",
+    Kind.CROSS_WAIT: "CrossCoreWaitFlag", Kind.MUTEX_LOCK: "Mutex::Lock", Kind.MUTEX_UNLOCK: "Mutex::Unlock",
+    Kind.BARRIER_ALL: "PipeBarrier", Kind.SYNC_ALL: "SyncAll",
+}  # fmt: skip
+"""The Ascend C names of what has no Op."""
+
 _ORDERING_APIS = frozenset({"NdDmaDci", "DataCacheCleanAndInvalid", "DataSyncBarrier"})
 
 

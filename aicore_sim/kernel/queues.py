@@ -15,6 +15,7 @@ from aicore_sim.instructions.base import Pipe
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import HardEvent, TPosition
 from aicore_sim.kernel.events import locks, pipes_of, pools, reverse, uses_locks
+from aicore_sim.kernel.flag_notes import taken
 from aicore_sim.kernel.program import Kind
 from aicore_sim.kernel.roots import NO_ROOT
 from aicore_sim.kernel.tensor import LocalTensor
@@ -112,8 +113,8 @@ class TQueBind:
             if self.locked:
                 slot.lock = locks(rec).take()
             elif self.depth == 0:
-                slot.ready_event, slot.ready_id = self.ready, pools(rec).take(self.ready)
-                slot.free_id = pools(rec).take(self.free)
+                slot.ready_event, slot.ready_id = self.ready, taken(rec, self.producer, "InitBuffer", self.ready)
+                slot.free_id = taken(rec, self.consumer, "InitBuffer", self.free)
                 rec.control(Kind.SET_FLAG, self.consumer, (int(self.free), slot.free_id))
 
     def drain(self, rec: Recorder) -> None:
@@ -207,7 +208,7 @@ class TQueBind:
             rec.control(Kind.MUTEX_UNLOCK, producer, slot.lock)
         elif self.here:
             if self.depth:
-                slot.ready_event, slot.ready_id = event, pools(rec).take(event)
+                slot.ready_event, slot.ready_id = event, taken(rec, event.source, "EnQue", event)
             rec.control(Kind.SET_FLAG, event.source, (int(slot.ready_event), slot.ready_id))
         slot.state = "queued"
         self._queue.append(slot)
@@ -252,7 +253,7 @@ class TQueBind:
             rec.control(Kind.MUTEX_UNLOCK, self.consumer, slot.lock)
         elif self.here:
             if self.depth:
-                slot.free_id = pools(rec).take(self.free)
+                slot.free_id = taken(rec, self.consumer, "FreeTensor", self.free)
             rec.control(Kind.SET_FLAG, self.consumer, (int(self.free), slot.free_id))
         slot.state = "free"
 

@@ -17,13 +17,15 @@ MOST_NOTED = 1_000_000
 
 @dataclass(slots=True)
 class Root:
-    """Bytes [lo, hi) of buffer `uid` as line `line` (its id) declared them at `position`; `hi` is that of the longest one."""
+    """Bytes [lo, hi) of buffer `uid` as line `line` (its id) declared them at `position`; `hi` is that of the longest one,
+    `times` how often it was declared."""
 
     uid: int
     lo: int
     hi: int
     position: str
     line: int
+    times: int = 1
 
 
 class Roots:
@@ -45,6 +47,7 @@ class Roots:
         found = self._known.get(key)
         if found is not None:
             root = self.table[found]
+            root.times += 1
             if hi <= root.hi:
                 return found
             root.hi = hi

@@ -15,6 +15,7 @@ from aicore_sim.instructions.offer import both_names, require_rows, wrong_type
 from aicore_sim.kernel.context import Recorder, current
 from aicore_sim.kernel.enums import HardEvent, PipeID
 from aicore_sim.kernel.events import check_event_id, event_code, locks, named_pipe, pipes_of, plan
+from aicore_sim.kernel.flag_notes import RESERVED, SET, WAIT, called, dropped_cross, dropped_pair, watched
 from aicore_sim.kernel.program import Entry, Kind
 
 __all__ = [
@@ -23,8 +24,6 @@ __all__ = [
     "set_atomic_none", "set_atomic_type", "set_flag", "sync_all", "wait_flag",
 ]  # fmt: skip
 
-_RESERVED = 6
-"""First reserved event id; 7 is reserved under TPipe only (spec hardware.md 9)."""
 _SYNC_ALL_ID = 14
 
 
@@ -41,15 +40,15 @@ def set_flag(event: HardEvent, event_id: int = 0) -> None:
     found = plan(rec, event)
     number = check_event_id(rec, event_id)
     if found.dropped:
+        dropped_pair(rec, SET, found.source, event, number)
         return
     if found.barrier is not None:
         _record_barrier(rec, found.barrier)
         return
-    if number >= _RESERVED:
-        _warn_about_id(rec, number)
+    called(rec, SET, found.source, found.code, number, type(event_id) is int)
     if found.note:
         rec.session.warn(found.note, rec.line())
-    elif number < _RESERVED:
+    elif number < RESERVED and not watched(rec, found.code):
         rec.known_sets[event * 8 + number] = (found.source, (found.code, number))
     rec.control(Kind.SET_FLAG, found.source, (found.code, number))
 
@@ -65,12 +64,14 @@ def wait_flag(event: HardEvent, event_id: int = 0) -> None:
     found = plan(rec, event)
     number = check_event_id(rec, event_id)
     if found.dropped:
+        dropped_pair(rec, WAIT, found.destination, event, number)
         return
     if found.barrier is not None:
         if found.wait_is_barrier:
             _record_barrier(rec, found.barrier)
         return
-    if number < _RESERVED:
+    called(rec, WAIT, found.destination, found.code, number, type(event_id) is int)
+    if number < RESERVED and not watched(rec, found.code):
         rec.known_waits[event * 8 + number] = (found.destination, (found.code, number))
     rec.control(Kind.WAIT_FLAG, found.destination, (found.code, number))
 
@@ -78,18 +79,11 @@ def wait_flag(event: HardEvent, event_id: int = 0) -> None:
 def _as_before(rec: Recorder, kind: Kind, known: dict[int, tuple[Pipe, tuple[int, int]]], event: HardEvent,
                event_id: int) -> bool:  # fmt: skip
     """Record a call like one before and return True: a kernel's loop sets the same few flags over and over."""
-    found = known.get(event * 8 + event_id) if type(event_id) is int and 0 <= event_id < _RESERVED else None
+    found = known.get(event * 8 + event_id) if type(event_id) is int and 0 <= event_id < RESERVED else None
     if found is None:
         return False
     rec.append(Entry(kind, found[0], rec.line(2), arg=found[1]))
     return True
-
-
-def _warn_about_id(rec: Recorder, number: int) -> None:
-    if number == _RESERVED:
-        rec.session.warn("event id 6 is reserved", rec.line())
-    elif "tpipe" in rec.state:
-        rec.session.warn("event id 7 belongs to TPipe while the framework is used", rec.line())
 
 
 def pipe_barrier(pipe: PipeID) -> None:
@@ -134,12 +128,16 @@ class TQueSync:
     def set_flag(self, id: int) -> None:
         rec = current()
         self._check(rec)
-        rec.control(Kind.SET_FLAG, self.source, (self.code, check_event_id(rec, id)))
+        number = check_event_id(rec, id)
+        called(rec, SET, self.source, self.code, number, type(id) is int)
+        rec.control(Kind.SET_FLAG, self.source, (self.code, number))
 
     def wait_flag(self, id: int) -> None:
         rec = current()
         self._check(rec)
-        rec.control(Kind.WAIT_FLAG, self.destination, (self.code, check_event_id(rec, id)))
+        number = check_event_id(rec, id)
+        called(rec, WAIT, self.destination, self.code, number, type(id) is int)
+        rec.control(Kind.WAIT_FLAG, self.destination, (self.code, number))
 
     def _check(self, rec: Recorder) -> None:
         pipes = pipes_of(rec)
@@ -171,11 +169,12 @@ def _cross_core_pipe(rec: Recorder, api: str, flag_id: int, mode_id: int, pipe: 
         rec.session.warn(f"{api}: flag id {int(flag_id)} belongs to SyncAll, Matmul or nobody", rec.line())
     found = named_pipe(pipe)
     if found not in pipes_of(rec):
+        there = ", ".join(p.name for p in sorted(pipes_of(rec)))
         if rec.card.npu_arch == 3510:
-            rec.session.warn(f"{api}: call dropped, pipe {found.name} is not on this core ({rec.kind})", rec.line())
+            dropped_cross(rec, api, found, int(flag_id), there)
             return None
-        raise ParameterError(f"{api}: this core ({rec.kind}) has no such pipe", field="pipe", value=found.name,
-                             allowed=", ".join(p.name for p in sorted(pipes_of(rec))), card=rec.card.name)  # fmt: skip
+        raise ParameterError(f"{api}: this core ({rec.kind}) has no such pipe", field="pipe", value=found.name, allowed=there,
+                             card=rec.card.name)  # fmt: skip
     return found
 
 

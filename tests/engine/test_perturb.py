@@ -250,6 +250,8 @@ def test_polling_for_a_held_core_is_no_livelock_and_for_nobody_still_is() -> Non
     assert y.tolist() == [5] * 8
     with pytest.raises(DeadlockError, match="livelock"):
         run(poll_for_ever, np.zeros(8, np.int32), perturbation=Perturbation(0, 100))
+    with pytest.raises(DeadlockError, match="livelock"):  # cores that do not poll in step
+        run(poll_for_ever, np.zeros(8, np.int32), blocks=3, perturbation=Perturbation(0, 100))
 
 
 @asc.jit
@@ -267,7 +269,7 @@ def test_cores_that_poll_out_of_step_are_a_livelock_too() -> None:
 @asc.jit
 def poll_for_ever(flag: asc.GlobalAddress):
     while int(asc.read_gm_by_pass_dcache(flag)) == 0:
-        pass
+        asc.data_sync_barrier(asc.MemDsbT.DDR)
 
 
 # ---- right kernels --------------------------------------------------------------------------------------------------

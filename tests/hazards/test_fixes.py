@@ -70,6 +70,7 @@ y = a.get_value(0) + b.get_value(0)
 while asc.read_gm_by_pass_dcache(addr=done):
     pass
 z = a.get_value(offset=2)
+c.set_value(i, a.get_value(i))
 """
 
 
@@ -82,10 +83,11 @@ def kernel(tmp_path: Path) -> str:
 
 
 def test_scalar_operand_is_read_from_the_source(kernel: str) -> None:
-    assert [fixes.scalar_operand(kernel, line) for line in range(1, 8)] == [
-        "flags[i + 1]", "flags[i + 1]", None, None, None, None, "a[2]",
-    ]  # fmt: skip
-    assert fixes.scalar_operand("nowhere.py", 1) is None
+    loads = [fixes.scalar_operand(kernel, line, "get_value") for line in range(1, 9)]
+    stores = [fixes.scalar_operand(kernel, line, "set_value") for line in range(1, 9)]
+    assert loads == [None, None, None, None, None, None, "a[2]", "a[i]"]
+    assert stores == ["flags[i + 1]", "flags[i + 1]", None, None, None, None, None, "c[i]"]
+    assert fixes.scalar_operand("nowhere.py", 1, "get_value") is None
 
 
 def test_cleaning_a_line_names_the_tensor(kernel: str) -> None:

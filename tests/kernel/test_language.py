@@ -57,8 +57,8 @@ AippSingleLineParams AippDataTypeConvParams AippChannelPaddingParams AippColorSp
 
 HOST = {
     "AiCoreError", "AlignmentError", "CapacityError", "Card", "ConfigError", "DeadlockError", "Field", "GmSpec",
-    "MockTensor", "MockValue", "OutOfBoundsError", "ParameterError", "Run", "Struct", "StructField", "UnsupportedError",
-    "card_names", "jit", "load_card", "simulate",
+    "Hazard", "Hazards", "MockTensor", "MockValue", "OutOfBoundsError", "ParameterError", "Run", "Struct", "StructField",
+    "UncleanError", "UnsupportedError", "assert_clean", "card_names", "jit", "load_card", "simulate",
 }  # fmt: skip
 """What `import aicore_sim as asc` has besides the kernel language."""
 

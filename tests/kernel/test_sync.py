@@ -87,10 +87,12 @@ def test_event_ids_outside_their_range(number: int) -> None:
     assert caught.value.allowed == "0..7"
 
 
-def test_reserved_id_warns_and_is_recorded() -> None:
+def test_reserved_id_is_noted_and_recorded() -> None:
     rec = recorder()
     assert len(record_on(rec, lambda: pair(HardEvent.MTE2_V, 6))) == 2
-    assert [text for text, _ in rec.session.warnings] == ["event id 6 is reserved"]
+    (note,) = rec.session.flag_notes
+    assert (note.kind, note.event, note.ident, note.detail) == ("reserved-id", "MTE2_V", 6, "event id 6 is reserved")
+    assert rec.session.warnings == {}
 
 
 @pytest.mark.parametrize(("card", "kind", "pipe", "expected"), [
@@ -165,10 +167,12 @@ def test_cross_core_wait_stops_issue_on_a2_and_one_pipe_on_350() -> None:
     assert [e.pipe for e in new] == [Pipe.MTE3, Pipe.MTE3]
 
 
-def test_set_on_a_pipe_the_350_cube_core_lacks_is_lost_with_a_warning() -> None:
+def test_set_on_a_pipe_the_350_cube_core_lacks_is_lost_with_a_note() -> None:
     rec = recorder("atlas_350", "aic", mix=True)
     assert record_on(rec, lambda: sync.cross_core_set_flag(0, 2, PipeID.PIPE_MTE3)) == []
-    assert any("not on this core" in text for text, _ in rec.session.warnings)
+    (note,) = rec.session.flag_notes
+    assert (note.kind, note.api, note.ident) == ("dropped-flag", "CrossCoreSetFlag", 0)
+    assert "MTE3 is not on this core" in note.detail
 
 
 @pytest.mark.parametrize(("card", "flag", "mode", "pipe", "field"), [
