@@ -255,18 +255,6 @@ def test_polling_for_a_held_core_is_no_livelock_and_for_nobody_still_is() -> Non
 
 
 @asc.jit
-def clean_and_poll(flag: asc.GlobalAddress):
-    while int(gm(flag).get_value(0)) == 0:
-        asc.data_cache_clean_and_invalid(asc.CacheLine.SINGLE_CACHE_LINE, gm(flag))
-        asc.data_sync_barrier(asc.MemDsbT.DDR)
-
-
-def test_cores_that_poll_out_of_step_are_a_livelock_too() -> None:
-    with pytest.raises(DeadlockError, match="livelock: 4000 identical loads"):
-        run(clean_and_poll, np.zeros(8, np.int32), blocks=3, perturbation=Perturbation(1, 100))
-
-
-@asc.jit
 def poll_for_ever(flag: asc.GlobalAddress):
     while int(asc.read_gm_by_pass_dcache(flag)) == 0:
         asc.data_sync_barrier(asc.MemDsbT.DDR)
