@@ -1,8 +1,8 @@
 """Pitfalls of spec pitfalls.md section 2 (and P37) in a wrong and a right form, where no other file has them by name.
 
-P05, P16: test_undefined.py, test_tensors.py. P23 to P25: test_nddma.py, test_dcache.py, test_sharing.py. P26 to P28: the broken forms of
-double_buffer_add and pingpong_gemm in test_scenarios.py. P31, P34, P36: test_races.py. P32: test_flags.py. P35 without SyncAll:
-sync_all_missing in test_scenarios.py, test_races_between_cores.py.
+P05: test_undefined.py. P16: test_tensors.py. P23 to P25: test_nddma.py, test_dcache.py, test_sharing.py. P26 to P28: the broken
+forms of double_buffer_add and pingpong_gemm in test_scenarios.py. P31, P34, P36: test_races.py. P32: test_flags.py. P35 without
+SyncAll: sync_all_missing in test_scenarios.py, test_races_between_cores.py.
 """
 
 from __future__ import annotations
