@@ -182,4 +182,5 @@ def test_deleted_calls_show_and_are_reported() -> None:
         assert by_lines[racing].share > 0
         assert not by_lines[racing].missed
         assert any(kind.startswith("race-raw") for kind in by_lines[racing].reported)
-    assert f"| handover | handover.py:{SET_IN} | SetFlag | {FEW} | 100.0% | {FEW} | wait-without-set (observed) |" in by_lines[SET_IN,].row()
+    row = f"| handover | handover.py:{SET_IN} | SetFlag | {FEW} | 100.0% | {FEW} | wait-without-set (observed) |"
+    assert row in by_lines[SET_IN,].row()
