@@ -50,7 +50,7 @@ KERNELS: tuple[tuple[str, str, str], ...] = (
 """(scenario, card, parameters) of right kernels; scenarios that are not there are passed over."""
 
 
-FEW = 20
+FEW = 5
 """Where so many schedules all end in a deadlock, no more are run."""
 
 
