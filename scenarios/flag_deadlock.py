@@ -1,8 +1,8 @@
 """A kernel that never ends, and why: a wait that nobody sets, or pipes that wait for each other in a circle.
 
-The kernel streams y = 2 x through one buffer in UB. In its right form the buffer is declared free before the loop (V_MTE2 and
-MTE3_V are set once, and taken once behind the loop). The wrong forms stop for ever, which is reported as a deadlock with the
-chain of waits:
+The kernel streams y = 2 x through one buffer in UB. In its right form (`form=right`) the buffer is declared free before the
+loop (V_MTE2 and MTE3_V are set once, and taken once behind the loop). The wrong forms stop for ever, which is reported as a
+deadlock with the chain of waits:
 
 cause=cycle   nothing declares the buffer free: MTE2 waits for V_MTE2, which V sets behind its work, for which it waits for
               MTE2_V, which MTE2 sets behind its load.
@@ -26,7 +26,7 @@ from aicore_sim.scenario import Job, param
 
 @dataclass(frozen=True)
 class Parameters:
-    form: str = param("right", "right: it ends; wrong: it does not", ("right", "wrong"))
+    form: str = param("wrong", "right: it ends; wrong: it does not", ("right", "wrong"))
     cause: str = param("cycle", "what is wrong with the wrong form", ("cycle", "unset", "cores"))
     n: int = param(256, "elements of a tile, a multiple of 8")
     tiles: int = param(3, "tiles of a core")

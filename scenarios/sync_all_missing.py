@@ -1,4 +1,4 @@
-"""One core fills y with zeros, then all cores add to it in GM: with the SyncAll between the two, and without (`drop=true`).
+"""One core fills y with zeros, then all cores add to it in GM: without the SyncAll between the two, and with it (`drop=false`).
 
 y holds rubbish at the start. The last core stores zeros over it tile by tile, then every core adds its number to all of y by
 MTE3 stores that accumulate (SetAtomicAdd). So that the cores do not crowd one address, each begins at a tile of its own. Without
@@ -22,7 +22,7 @@ from aicore_sim.scenario import Job, param
 
 @dataclass(frozen=True)
 class Parameters:
-    drop: bool = param(False, "leave the SyncAll out")
+    drop: bool = param(True, "leave the SyncAll out")
     cores: int = param(4, "vector cores")
     tile: int = param(512, "elements of one store, a multiple of 8")
     tiles: int = param(8, "tiles of y")

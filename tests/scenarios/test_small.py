@@ -20,7 +20,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "data_copy": {"M": 8, "N": 64, "tileM": 2, "tileN": 32, "blocks": 2},
     "stale_cache": {"cores": 2}, "cumsum_inplace": {"n": 16}, "nddma_read_only": {"passes": 1}, "false_sharing": {"pitch": 32},
     "double_buffer_add": {"tile": 64}, "pingpong_gemm": {"m": 32, "n": 32}, "mix_gemm_vector": {"m": 32, "n": 16},
-    "flag_deadlock": {"tiles": 2}, "sync_all_missing": {"cores": 2},
+    "flag_deadlock": {"tiles": 2, "form": "right"}, "sync_all_missing": {"cores": 2, "drop": False},
 }  # fmt: skip
 
 
