@@ -59,7 +59,8 @@ def test_a_matrix_product_of_other_sizes_is_right(card: str) -> None:
     ("double_buffer_add", {}), ("pingpong_gemm", {}), ("flag_deadlock", {"form": "right"}), ("two_launches", {}),
     ("stale_cache", {}),
     ("mix_gemm_vector", {}), ("mix_gemm_vector", {"way": "ub", "slots": 1}), ("cumsum_inplace", {}), ("nddma_read_only", {}),
-    ("flag_deadlock", {"cause": "cores", "form": "right"}), ("sync_all_missing", {"drop": False}), ("two_launches", {"reader": "scalar"}),
+    ("flag_deadlock", {"cause": "cores", "form": "right"}), ("sync_all_missing", {"drop": False}),
+    ("two_launches", {"reader": "scalar"}),
     ("dcache_flags", {}), ("false_sharing", {}),
 ])  # fmt: skip
 def test_right_forms_wait_for_every_flag_they_set(name: str, parameters: dict[str, Any]) -> None:
