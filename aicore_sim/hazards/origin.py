@@ -87,15 +87,14 @@ def _search(facts: Facts, row: int, uid: int, base: int, wanted: Bools, steps: i
     """Bytes of a buffer, from `base` on, that nobody wrote before `row` read them; else why their writers left them so."""
     missing = wanted.copy()
     writers: list[tuple[int, int, Bools]] = []
-    near = -1
+    beside: list[tuple[int, Ints]] = []
     candidates = _writers(facts, row, uid)
     for writer in candidates[:MOST_WRITERS].tolist():
         spans = facts.touched(writer, uid, True) - base
         inside = spans[(spans[:, 1] >= 0) & (spans[:, 0] <= wanted.size)]
         if not len(inside):
             continue
-        if near < 0:
-            near = writer
+        beside.append((writer, inside))
         hit = np.zeros(wanted.size, np.bool_)
         for lo, hi in np.clip(inside, 0, wanted.size).tolist():
             hit[lo:hi] = True
@@ -110,7 +109,7 @@ def _search(facts: Facts, row: int, uid: int, base: int, wanted: Bools, steps: i
             return None
         at = np.flatnonzero(missing)
         last = int(at[np.flatnonzero(np.diff(at) > 1)[0]]) if (np.diff(at) > 1).any() else int(at[-1])
-        return Origin(NEVER_WRITTEN, uid, base + int(at[0]), base + last + 1, near)
+        return Origin(NEVER_WRITTEN, uid, base + int(at[0]), base + last + 1, _nearest(beside, writers, int(at[0]), last + 1))
     for writer, start, hit in writers:
         for index, (buffer, offset) in enumerate(facts.operands(writer)):
             if buffer != uid or not len(facts.pieces(int(facts.op[writer]), index, True)):
@@ -125,6 +124,14 @@ def _search(facts: Facts, row: int, uid: int, base: int, wanted: Bools, steps: i
             if found is not None:
                 return found
     return None
+
+
+def _nearest(beside: list[tuple[int, Ints]], writers: list[tuple[int, int, Bools]], lo: int, hi: int) -> int:
+    """The row to name beside bytes [lo, hi) that nobody wrote: one that wrote others of the operand before one that only ended
+    or began there, then the closest, then the latest; -1 if there is none."""
+    own = {row for row, _, _ in writers}
+    ranks = [(row not in own, max(int(np.maximum(spans[:, 0] - hi, lo - spans[:, 1]).min()), 0)) for row, spans in beside]
+    return beside[ranks.index(min(ranks))][0] if ranks else -1
 
 
 def _writers(facts: Facts, row: int, uid: int) -> Ints:
