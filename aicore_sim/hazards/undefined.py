@@ -14,6 +14,8 @@ from aicore_sim.hazards import origin
 from aicore_sim.hazards.facts import Facts
 from aicore_sim.hazards.model import ERROR, OBSERVED, Hazard, Party
 from aicore_sim.hazards.origin import NEVER_WRITTEN, PAD, TILE, Origin
+from aicore_sim.instructions.base import Op
+from aicore_sim.instructions.load_data_3d import NO_MAP, NO_PADDING
 
 KIND = "undefined-read"
 
@@ -70,9 +72,7 @@ def _reason(facts: Facts, reason: Origin | None, other: Party | None) -> tuple[s
     source = f"bytes {reason.lo}..{reason.hi - 1} of {facts.places[reason.uid].label}"
     by = "" if other is None else f"{other.api} (line {other.line})"
     if reason.why == PAD:
-        nddma = facts.ops[int(facts.op[reason.row])].through == "nddma"
-        return (f"; {source} are padding that {by} left undefined",
-                "pad value not set: set constant_value" if nddma else f"store and read only what {by} fills")  # fmt: skip
+        return f"; {source} are padding that {by} left undefined", _padding_fix(facts.ops[int(facts.op[reason.row])], by)
     if reason.why == TILE:
         return (f"; {source} lie past m or n of {by}", "store only the m x n elements that Mmad computes")
     assert reason.why == NEVER_WRITTEN
@@ -80,3 +80,14 @@ def _reason(facts: Facts, reason: Origin | None, other: Party | None) -> tuple[s
         return f"; nobody wrote {source}", f"load or fill {source} first, or store and read less"
     return (f"; nobody wrote {source}, {by} wrote next to them",
             f"{source} were never loaded: let {by} cover them, or store and read less")  # fmt: skip
+
+
+def _padding_fix(op: Op, by: str) -> str:
+    """How the padding of a call gets a value: a field, or a register of LoadData3D that nobody has set (pitfalls P05, P18)."""
+    if op.through == "nddma":
+        return "pad value not set: set constant_value"
+    if NO_MAP in op.warnings:
+        return f"feature map not set: call asc.set_fmatrix before {by}"
+    if NO_PADDING in op.warnings:
+        return f"pad value not set: call asc.set_load_data_padding_value before {by}"
+    return f"store and read only what {by} fills"
