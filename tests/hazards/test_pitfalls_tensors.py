@@ -1,7 +1,7 @@
 """P37 of spec pitfalls.md: two live tensors at one address.
 
-The other pitfalls: P05 in test_undefined.py, P16 in test_tensors.py, P23 to P36 in test_pitfalls_order.py, test_pitfalls_gm.py and
-test_pitfalls_caches.py.
+The other pitfalls: P05 and P11 in test_pitfalls_rows.py, P15 to P21 and P40 in test_pitfalls_cube.py, P23 to P36 in
+test_pitfalls_order.py, test_pitfalls_gm.py and test_pitfalls_caches.py.
 """
 
 from __future__ import annotations
