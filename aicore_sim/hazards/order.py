@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aicore_sim.engine.audit import Place
 from aicore_sim.hazards import clocks
-from aicore_sim.hazards.edges import PRIMITIVES, edges_of
+from aicore_sim.hazards.edges import edges_of
 from aicore_sim.hazards.facts import PIPES_PER_CORE, Facts
 from aicore_sim.hazards.polls import sync_words
 from aicore_sim.hazards.program import LOOSE, Events, events_of
@@ -56,7 +56,7 @@ class Order:
         words = sync_words(facts, events)
         source, target = edges_of(facts, events, words.edges)
         accesses = accesses_of(facts, events, words.rows)
-        thread, clock_of, loose_of, threads = _threads(facts, events)
+        thread, clock_of, loose_of, threads = _threads(events)
         chosen = np.unique(np.asarray(keep, np.int64))
         slot = np.full(len(events), clocks.NONE, np.int32)
         slot[events.position[chosen]] = np.arange(chosen.size)
@@ -120,7 +120,7 @@ def _spread(events: Events, column: Ints) -> Ints:
     return out
 
 
-def _threads(facts: Facts, events: Events) -> tuple[Small, Small, Small, int]:
+def _threads(events: Events) -> tuple[Small, Small, Small, int]:
     """Threads numbered without gaps: of every event its own, the one whose clock it goes by, its core's loose one; how many."""
     scalar = events.pipe == int(Pipe.S)
     base = events.core * PIPES_PER_CORE
@@ -165,6 +165,3 @@ def _sites(facts: Facts, events: Events) -> tuple[Small, int]:
     _, inverse = np.unique(line * PIPES_PER_CORE + events.pipe, return_inverse=True)
     site = (inverse % MOST_SITES).astype(np.int32)
     return site, int(site.max(initial=0)) + 1
-
-
-__all__ = ["PRIMITIVES", "Order", "Race"]
